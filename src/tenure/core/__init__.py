@@ -1,0 +1,1 @@
+"""The machine without IO: events in, effects out. See ``candidate``."""

@@ -1,0 +1,379 @@
+"""The candidate: the one file that changes election state.
+
+``Candidate.step(event, now)`` takes what happened and returns what should be done. It never waits, reads no clock,
+draws no lot, logs nothing and starts no thread, so the office (real IO) and the simulator (virtual time) run the very
+same machine. Imports nothing but values.
+
+Rules kept here (the numbers are those of DESIGN §1)
+ 1. Validity is dated from the send: a request is dated by the step that emitted it, ``_open`` remembers that date, and
+    an answer, however late, is judged by it. The engine must count a full ttl from every claim or renewal it grants.
+ 3. One token, one body: whatever ends a tenure also drops its bid. No event leads from STOPPING back to LEADING.
+ 4. Tokens strictly rise: a grant whose token is not larger than the last one is handed back.
+ 5. Seal before the body: StartBody is emitted by ``_sealed`` and nowhere else.
+ 6. Release after the body: from LEADING the way out is BodyEnded. Renewal ends when stopping begins, so a body that
+    will not end cannot hold the office: its lease dies.
+ 7. Unknown is an outcome: after a lost answer the same bid is asked again, and the lost answer is still good if it comes.
+ 8. Belief is a comparison: ``valid_until`` is the whole of it; there is no flag that says "leader".
+10. Waiting is by watch; a standby asks again by itself only when the watch has been silent for two ttl.
+11. Everything has a limit: attempts remembered, time to seal, time between tries.
+13. Time and chance come in with the step.
+
+Theory of operation. Time comes first: a deadline that has passed is acted on before the event that came with it, so a
+grant that arrives after a long pause cannot revive what the pause has ended. Answers to attempts of another bid are
+strays: what they got is released at once, because nobody else will. ``wake_at`` is the one timer; a driver calls
+``step(Tick(), now)`` when it has come, early or late ticks do no harm.
+
+``core/table.py`` is the whole machine as data: which method below handles which event in which state.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tenure.core.effects import (
+    Claim,
+    Effect,
+    Elected,
+    Left,
+    Overstayed,
+    Publish,
+    Release,
+    Renew,
+    Seal,
+    StartBody,
+    StopBody,
+    Watch,
+)
+from tenure.core.events import (
+    BodyEnded,
+    Changed,
+    Deposed,
+    Event,
+    Failed,
+    Granted,
+    MustWait,
+    Resign,
+    Sealed,
+    Stand,
+    Tick,
+)
+from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING, TRANSITIONS, State
+from tenure.errors import ClockError, Reason
+from tenure.model import Bid, Grant, Holder, Token
+from tenure.timing import Timing
+
+NEVER: Final = 2**63 - 1
+# Answers older than the fourth-last attempt are worth nothing: each is sent a heartbeat after the one before, and four
+# heartbeats are a ttl.
+OPEN_ATTEMPTS_MAX: Final = 4
+_TICK: Final = Tick()
+
+
+@dataclass(slots=True)
+class _Office:
+    """What a granted bid holds."""
+
+    grant: Grant
+    valid_until: int
+    reason: Reason | None = None  # why the body was told to stop; None while it was not
+
+
+class Candidate:
+    """One candidate of one election. Not thread-safe: one driver steps it."""
+
+    def __init__(self, election: str, holder: Holder, timing: Timing) -> None:
+        self.state: State = IDLE
+        self.wake_at: int | None = None
+        self._election, self._holder, self._timing = election, holder, timing
+        self._now = 0
+        self._chance = 0.5
+        self._out: list[Effect] = []
+        self._wanted = False
+        self._serial = 0
+        self._bid: Bid | None = None
+        self._office: _Office | None = None
+        self._highest_token = 0
+        self._attempt = 0
+        self._open: dict[int, int] = {}  # attempt → when it was sent; claims and renewals of the current bid
+        self._asked = 0  # the latest of them
+        self._watching = 0  # the attempt of the current watch
+        self._sealing = 0  # the attempt of the latest seal
+        self._failures = 0
+        self._ask_at = NEVER  # when to claim or renew next
+        self._seal_at = NEVER  # when to seal again
+        self._deadline = NEVER  # when to stop (SEALING, LEADING) or to call it an overstay (STOPPING)
+
+    @property
+    def token(self) -> Token | None:
+        """The token of the office that is held, or None."""
+        return self._office.grant.token if self._office else None
+
+    @property
+    def valid_until(self) -> int | None:
+        """Up to when the office may be believed in, on the driver's clock; None if there is none. Compare, do not cache."""
+        return self._office.valid_until if self._office else None
+
+    def step(self, event: Event, now: int, chance: float = 0.5) -> list[Effect]:
+        """Take one event at the instant ``now`` and return what should be done, in order.
+
+        ``chance`` in [0, 1) is this step's lot; drivers draw it anew each time, or candidates that fail together will
+        come back together. Raises ClockError, and changes nothing, if ``now`` is earlier than it was.
+        """
+        if now < self._now:
+            raise ClockError(now, self._now)
+        self._now, self._chance = now, chance
+        out: list[Effect] = []
+        self._out = out
+        # Time first, but a body that has ended needs no telling to stop.
+        while now >= self._deadline and not (self.state is LEADING and type(event) is BodyEnded):
+            self._dispatch(_TICK)  # ends: a deadline leads to a later one, or to none
+        self._dispatch(event)
+        wake_at = min(self._ask_at, self._seal_at, self._deadline)
+        self.wake_at = None if wake_at == NEVER else wake_at
+        return out
+
+    def _dispatch(self, event: Event) -> None:
+        row = TRANSITIONS.get((self.state, type(event)))
+        if row is not None:
+            getattr(self, row.handler)(event)
+
+    # Standing and waiting
+
+    def _stand(self, _: Stand) -> None:
+        self._wanted = True
+        self._failures = 0
+        self._new_bid()
+        self._claim()
+
+    def _withdraw(self, _: Resign) -> None:
+        # The claim may be under way or may have been granted unheard, so the bid is released whatever it got. The
+        # release can overtake the claim on the wire; the grant that then comes is a stray and is released again.
+        self._wanted = False
+        self._give_up_bid()
+        self.state = IDLE
+
+    def _claim_due(self, _: Tick) -> None:
+        if self._now >= self._ask_at:
+            self._claim()
+
+    def _claim_failed(self, event: Failed) -> None:
+        if event.attempt not in self._open:
+            return
+        if event.definite:
+            del self._open[event.attempt]
+        if event.attempt == self._asked:
+            self._retry()
+
+    def _wait(self, event: MustWait) -> None:
+        if self._open.pop(event.attempt, None) is None:
+            self._stray_wait(event)
+            return
+        self.state = STANDBY
+        self._failures = 0
+        self._watching = self._next_attempt()
+        self._ask_at = self._now + self._timing.recheck_after_ns(self._chance)
+        self._out.append(Watch(self._watching, event.wait))
+
+    def _watch_failed(self, event: Failed) -> None:
+        if event.attempt == self._watching:
+            self.state = CLAIMING
+            self._retry()
+
+    def _changed(self, event: Changed) -> None:
+        if event.attempt == self._watching:
+            self._claim()
+
+    # Office
+
+    def _take(self, event: Granted) -> None:
+        sent_at = self._open.pop(event.attempt, None)
+        if sent_at is None:
+            self._stray_grant(event)
+            return
+        valid_until = self._date(sent_at)
+        stop_at = valid_until - self._timing.grace_ns
+        if self._now >= stop_at or event.grant.token <= self._highest_token:
+            self._try_anew()
+            return
+        self.state = SEALING
+        self._highest_token = event.grant.token
+        self._office = _Office(event.grant, valid_until)
+        self._failures = 0
+        self._ask_at = sent_at + self._timing.renew_every_ns
+        # A seal must fit into what the claim alone gave, however well renewals go: an office that is held but never
+        # led keeps out those who could lead.
+        self._deadline = stop_at
+        self._seal()
+
+    def _seal(self) -> None:
+        self._sealing = self._next_attempt()
+        self._seal_at = self._now + self._timing.answer_within_ns(self._chance)
+        self._out.append(Seal(self._sealing, self._held.grant.token))
+
+    def _sealed(self, event: Sealed) -> None:
+        office = self._held
+        if event.token != office.grant.token:
+            return
+        self.state = LEADING
+        self._seal_at = NEVER
+        self._deadline = office.valid_until - self._timing.grace_ns
+        self._out.append(Publish(Elected(event.token, office.valid_until)))
+        self._out.append(StartBody(event.token))
+
+    def _renewed(self, event: Granted) -> None:
+        office = self._held
+        sent_at = self._open.pop(event.attempt, None)
+        if event.grant.bid != office.grant.bid:
+            self._out.append(Release(event.grant.bid))
+        elif event.grant.token != office.grant.token:
+            # An old claim of this very bid reached the store late and was granted anew: our tenure had ended before.
+            self._depose()
+        elif sent_at is not None:
+            office.valid_until = max(office.valid_until, self._date(sent_at))
+            self._failures = 0
+            if event.attempt == self._asked:  # An older answer is welcome, but a younger request is on its way already.
+                self._ask_at = sent_at + self._timing.renew_every_ns
+            if self.state is LEADING:
+                self._deadline = office.valid_until - self._timing.grace_ns
+
+    def _office_failed(self, event: Failed) -> None:
+        if event.attempt == self._sealing and self.state is SEALING:
+            self._seal_at = self._now + self._timing.retry_after_ns(1, self._chance)
+        elif event.attempt in self._open:
+            if event.definite:
+                del self._open[event.attempt]
+            if event.attempt == self._asked:
+                self._retry()
+
+    def _office_due(self, _: Tick) -> None:
+        if self._now >= self._deadline:
+            if self.state is SEALING:
+                self._try_anew()
+            else:
+                self._stop(Reason.STORE_GONE if self._failures else Reason.LAPSED)
+            return
+        if self._now >= self._ask_at:
+            self._asked = self._send()
+            self._out.append(Renew(self._asked, self._held.grant))
+        if self._now >= self._seal_at:
+            self._seal()
+
+    def _deposed(self, event: Deposed) -> None:
+        if event.attempt in self._open or event.attempt == self._sealing:
+            self._depose()
+
+    def _resign(self, _: Resign) -> None:
+        self._wanted = False
+        self._stop(Reason.RESIGNED)
+
+    # Stopping
+
+    def _stop(self, reason: Reason) -> None:
+        self.state = STOPPING
+        office = self._held
+        office.reason = reason
+        self._ask_at = NEVER
+        self._deadline = office.valid_until
+        self._out.append(StopBody(office.grant.token, reason))
+
+    def _depose(self) -> None:
+        if self.state is SEALING:
+            self._try_anew()
+            return
+        self._stop(Reason.DEPOSED)
+        self._end_validity()
+
+    def _deposed_while_stopping(self, event: Deposed) -> None:
+        if event.attempt in self._open:
+            self._end_validity()
+
+    def _end_validity(self) -> None:
+        office = self._held
+        office.valid_until = min(office.valid_until, self._now)
+        self._deadline = min(self._deadline, self._now + self._timing.grace_ns)
+
+    def _overstay_due(self, _: Tick) -> None:
+        if self._now >= self._deadline:
+            office = self._held
+            self._deadline = NEVER
+            self._out.append(Publish(Overstayed(office.grant.token, self._now - office.valid_until)))
+
+    def _want_again(self, _: Stand) -> None:
+        self._wanted = True
+
+    def _want_no_more(self, _: Resign) -> None:
+        self._wanted = False
+
+    def _body_ended(self, event: BodyEnded) -> None:
+        office = self._held
+        if event.token != office.grant.token:
+            return
+        if office.reason is None:  # The body ended by itself: the work is done.
+            office.reason = Reason.RESIGNED
+            self._wanted = False
+        self._give_up_bid()
+        self._out.append(Publish(Left(event.token, office.reason)))
+        if self._wanted:
+            self._failures = 0
+            self._new_bid()
+            self._claim()
+        else:
+            self.state = IDLE
+
+    # Strays: answers that nobody waits for any more
+
+    def _stray_grant(self, event: Granted) -> None:
+        if event.grant.bid != self._bid:
+            self._out.append(Release(event.grant.bid))
+
+    def _stray_wait(self, event: MustWait) -> None:
+        if event.wait.bid != self._bid:
+            self._out.append(Release(event.wait.bid))
+
+    # Bids and attempts
+
+    @property
+    def _held(self) -> _Office:
+        assert self._office is not None, f"no office in state {self.state}"
+        return self._office
+
+    def _new_bid(self) -> None:
+        self._serial += 1
+        self._bid = Bid(self._election, self._holder, self._serial, self._timing.ttl_ns)
+
+    def _give_up_bid(self) -> None:
+        assert self._bid is not None, f"no bid in state {self.state}"
+        self._out.append(Release(self._bid))
+        self._bid = self._office = None
+        self._open.clear()
+        self._ask_at = self._seal_at = self._deadline = NEVER
+
+    def _try_anew(self) -> None:
+        self._give_up_bid()
+        self._new_bid()
+        self.state = CLAIMING
+        self._retry()
+
+    def _claim(self) -> None:
+        assert self._bid is not None, f"no bid in state {self.state}"
+        self.state = CLAIMING
+        self._asked = self._send()
+        self._out.append(Claim(self._asked, self._bid))
+
+    def _send(self) -> int:
+        attempt = self._next_attempt()
+        if len(self._open) >= OPEN_ATTEMPTS_MAX:
+            del self._open[next(iter(self._open))]
+        self._open[attempt] = self._now
+        self._ask_at = self._now + self._timing.answer_within_ns(self._chance)
+        return attempt
+
+    def _next_attempt(self) -> int:
+        self._attempt += 1
+        return self._attempt
+
+    def _retry(self) -> None:
+        self._failures += 1
+        self._ask_at = self._now + self._timing.retry_after_ns(self._failures, self._chance)
+
+    def _date(self, sent_at: int) -> int:
+        return self._timing.valid_until(sent_at)

@@ -1,0 +1,90 @@
+"""The values that everything else speaks of. All are frozen; none knows a clock, a store or a thread.
+
+Units: every duration and instant is an integer of nanoseconds and its name ends in ``_ns``, except ``now``,
+``sent_at`` and ``valid_until``, which are instants on the holder's own clock in nanoseconds.
+"""
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from typing import NewType
+
+from tenure.errors import ConfigError
+
+Token = NewType("Token", int)
+"""The number of one tenure. Strictly rises per election, for ever (rule 4); sinks compare it and nothing else."""
+
+TOKEN_MAX = 2**63 - 1  # The largest integer that every engine and SQL database can hold.
+
+
+def token(number: int) -> Token:
+    """Return ``number`` as a Token; refuses anything outside 1 … 2⁶³−1, so that zero can mean "none seen yet"."""
+    if not 1 <= number <= TOKEN_MAX:
+        raise ConfigError("token", number, f"must lie between 1 and {TOKEN_MAX}")
+    return Token(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who stands: one start of one process (rule 14). Two processes are never one holder, nor is a restarted one."""
+
+    host: str
+    pid: int
+    nonce: str
+
+    @classmethod
+    def fresh(cls) -> "Holder":
+        """Return a holder that no process has ever been. Call it once per process start, and again after a fork."""
+        return cls(socket.gethostname(), os.getpid(), secrets.token_hex(8))
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.pid}/{self.nonce}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """One try of one holder to take one office once.
+
+    Asking again with the same bid is a repeat, and gets the same tenure. A larger ``serial`` of the same holder says
+    that whatever its earlier bids got is over. Without the serial a store could not tell a lost answer (same tenure)
+    from a second tenure (new token), and a delayed release could end the wrong one.
+    """
+
+    election: str
+    holder: Holder
+    serial: int
+    ttl_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The store's word that a bid has the office. Says nothing of how long: the holder dates that itself (rule 1)."""
+
+    bid: Bid
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """Who holds an office, as the engine knew it when it was asked. It may have ended since."""
+
+    election: str
+    holder: Holder
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The store's word that a bid must wait, and for whom (nobody: the turn belongs to one before it in the queue)."""
+
+    bid: Bid
+    incumbent: Incumbent | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The store's word that a tenure no longer holds the office. It never will again (rule 3)."""
+
+    bid: Bid
+    token: Token

@@ -1,0 +1,1 @@
+"""The simulator: the shipped machine under every fault, in virtual time, from one seed."""

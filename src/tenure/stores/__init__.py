@@ -1,0 +1,1 @@
+"""Adapters to engines. Every store keeps the five methods and the contract of ``base``."""

@@ -1,0 +1,112 @@
+"""What every store promises: five methods, its traits, and three outcomes of a request.
+
+The promises are checked by ``tenure.testing.check_store`` against the real engine, with no exceptions by name:
+1. At most one bid holds an office at any instant of the engine.
+2. A claim repeated with the same bid gets the same tenure, and every granted claim or renewal counts a full ttl from
+   the moment the engine carries it out, never from an earlier one (the holder dates it from its send, rule 1).
+3. A larger serial of the same holder ends whatever its earlier bids got, at once, under a larger token.
+4. Tokens strictly rise per election, through release, expiry, deletion of the record and restart of the engine.
+5. A renewal or release of a tenure that has ended changes nothing, whoever holds the office now.
+6. ``changed`` returns whenever claiming may help, also if that was so before it was called: there is no gap between
+   the answer and the wait in which a wake-up could be lost.
+7. A call that is cancelled leaves nothing behind: no waiter, no connection, no half-done request that it knows of.
+"""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+from tenure.errors import OutcomeUnknown, StoreError
+from tenure.model import Bid, Ended, Grant, Incumbent, Wait
+
+T = TypeVar("T")
+
+
+class Wake(StrEnum):
+    """How a standby learns that claiming again may help."""
+
+    WATCH = "watch"
+    LONG_POLL = "long-poll"
+    NOTIFY = "notify"
+    POLL = "poll"
+
+
+class Expiry(StrEnum):
+    """Whose clock ends a lease that nobody renews."""
+
+    ENGINE = "engine"
+    OBSERVER = "observer"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What an engine promises, for callers that must know. A weak store says so here (rule 12)."""
+
+    queue: bool  # bids take office in the order in which they first claimed
+    wake: Wake
+    expiry: Expiry
+    token_source: str  # where the numbers come from, in words
+    ttl_min_ns: int
+    ttl_max_ns: int
+    expiry_slack_ns: int  # how long after its ttl a dead holder's office may stay taken
+
+
+class Store(Protocol):
+    """One connection to one engine. Raises only ``StoreError``; "not your turn" is an answer."""
+
+    @property
+    def traits(self) -> Traits:
+        """What this engine promises."""
+        ...
+
+    async def claim(self, bid: Bid) -> Grant | Wait:
+        """Ask for the office. Safe to repeat with the same bid, which is how a lost answer is found again (rule 7)."""
+        ...
+
+    async def renew(self, grant: Grant) -> Grant | Ended:
+        """Prolong a tenure by a full ttl, or say that it has ended. Never revives one."""
+        ...
+
+    async def release(self, bid: Bid) -> None:
+        """End whatever this bid got: office, a place in the queue, or nothing. Never touches another bid."""
+        ...
+
+    async def changed(self, wait: Wait) -> None:
+        """Return when claiming again may help. May return early, never late."""
+        ...
+
+    async def read(self, election: str) -> Incumbent | None:
+        """Return who holds the office now, as the engine decides it (not a replica's memory of it)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ok(Generic[T]):
+    """The engine answered."""
+
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class No:
+    """Definite: it was not carried out."""
+
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may have been carried out, or may still be."""
+
+    error: OutcomeUnknown
+
+
+async def outcome_of(call: Awaitable[T]) -> Ok[T] | No | Unknown:
+    """Turn a store's call into one of three typed outcomes. Cancellation and programming errors pass through."""
+    try:
+        return Ok(await call)
+    except OutcomeUnknown as error:
+        return Unknown(error)
+    except StoreError as error:
+        return No(error)

@@ -1,0 +1,154 @@
+"""The numbers of one election, how they must fit together, and what may be concluded from them.
+
+Rules of this file
+1. Validity is dated from the send (DESIGN rule 1): ``valid_until = sent_at + ttl·(1 − drift)``. The answer's arrival
+   never enters.
+2. Settings that do not fit are refused with every number and the relation that is broken.
+3. Inside, integers of nanoseconds; seconds and ``timedelta`` only in ``Timing.of``.
+
+``drift`` bounds how far the holder's clock and the engine's may run apart. If each runs within ±drift/2 of true time,
+a holder stops believing before the engine lets go: (1 − drift)/(1 − drift/2) < 1/(1 + drift/2). A clock that breaks
+the bound breaks the belief, never the fence.
+"""
+
+import math
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from tenure.errors import ConfigError
+
+Seconds = float | timedelta
+
+# NTP slews by at most 0.05 % and a quartz is off by 0.01 %, on either side. 1 % leaves room for a virtual machine
+# that is being caught up, and costs 80 ms of an 8 s lease.
+DEFAULT_DRIFT = 0.01
+DEFAULT_HEARTBEAT_S = 2.0
+DEFAULT_MISSES = 3
+# A holder acts on its own word for three quarters of the lease, then asks: early enough for the act itself to end in time.
+DEFAULT_LOCAL_SHARE = 0.75
+
+_TTL_MAX_NS = 7 * 24 * 3600 * 10**9  # A week: longer leases are locks that nobody will ever see released.
+
+
+def to_ns(setting: str, value: object) -> int:
+    """Return a public duration (seconds or timedelta) as nanoseconds; ``setting`` names it in the error."""
+    if isinstance(value, timedelta):
+        return (value // timedelta(microseconds=1)) * 1000
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(setting, value, "must be a finite number of seconds or a timedelta")
+    return round(value * 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The timing of one election. Build it with ``Timing.of``; the constructor takes nanoseconds.
+
+    Promises that the parts fit together. Does not promise that they fit your network: measure that.
+    """
+
+    ttl_ns: int
+    renew_every_ns: int
+    attempt_timeout_ns: int
+    grace_ns: int
+    drift: float = DEFAULT_DRIFT
+    misses: int = DEFAULT_MISSES
+    local_share: float = DEFAULT_LOCAL_SHARE
+    valid_for_ns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("ttl_ns", "renew_every_ns", "attempt_timeout_ns", "grace_ns"):
+            self._require(getattr(self, name) > 0, f"{name} > 0")
+        self._require(self.ttl_ns <= _TTL_MAX_NS, f"ttl <= {_TTL_MAX_NS // 10**9} s")
+        self._require(0 <= self.drift < 1, "0 <= drift < 1")
+        self._require(self.misses >= 1, "misses >= 1")
+        object.__setattr__(self, "valid_for_ns", self.ttl_ns - math.ceil(self.ttl_ns * self.drift))
+        self._require(0 < self.local_share <= 1 - self.drift, "0 < local_share <= 1 - drift")
+        self._require(self.misses * self.renew_every_ns < self.ttl_ns, "misses x renew_every < ttl")
+        needed_ns = self.renew_every_ns + self.attempt_timeout_ns + self.grace_ns
+        self._require(needed_ns < self.valid_for_ns, "renew_every + attempt_timeout + grace < ttl x (1 - drift)")
+
+    @classmethod
+    def of(  # noqa: PLR0913  (every number of an election is a keyword here, and nowhere else)
+        cls,
+        *,
+        ttl: Seconds | None = None,
+        heartbeat: Seconds | None = None,
+        misses: int = DEFAULT_MISSES,
+        attempt_timeout: Seconds | None = None,
+        grace: Seconds | None = None,
+        drift: float = DEFAULT_DRIFT,
+        local_share: float = DEFAULT_LOCAL_SHARE,
+    ) -> "Timing":
+        """Return the timing for a lease of ``ttl``, or for a ``heartbeat`` of which ``misses`` in a row are survived.
+
+        Give either, both or neither (2 s, 3 misses, a lease of 8 s). What is left out is derived: the lease is one
+        heartbeat longer than the misses it survives; an attempt is given up after one heartbeat, so that the next
+        one is on its way when the first is missed; the body gets half a heartbeat to stop.
+        """
+        if type(misses) is not int or misses < 1:  # a bool would count as 1
+            raise ConfigError("misses", misses, "must be a whole number of at least 1")
+        ttl_ns = None if ttl is None else to_ns("ttl", ttl)
+        if heartbeat is not None:
+            heartbeat_ns = to_ns("heartbeat", heartbeat)
+        elif ttl_ns is not None:
+            heartbeat_ns = ttl_ns // (misses + 1)
+        else:
+            heartbeat_ns = to_ns("heartbeat", DEFAULT_HEARTBEAT_S)
+        return cls(
+            ttl_ns=(misses + 1) * heartbeat_ns if ttl_ns is None else ttl_ns,
+            renew_every_ns=heartbeat_ns,
+            attempt_timeout_ns=heartbeat_ns if attempt_timeout is None else to_ns("attempt_timeout", attempt_timeout),
+            grace_ns=heartbeat_ns // 2 if grace is None else to_ns("grace", grace),
+            drift=drift,
+            misses=misses,
+            local_share=local_share,
+        )
+
+    def valid_until(self, sent_at: int) -> int:
+        """Return the instant up to which a grant asked for at ``sent_at`` may be believed in."""
+        return sent_at + self.valid_for_ns
+
+    def locally_valid_until(self, sent_at: int) -> int:
+        """Return the earlier instant up to which acting without asking the engine leaves room for the act to end."""
+        return sent_at + int(self.ttl_ns * self.local_share)
+
+    def retry_after_ns(self, failure_count: int, chance: float) -> int:
+        """Return how long to wait after the ``failure_count``-th failure in a row; ``chance`` in [0, 1) is the jitter.
+
+        Doubles from 1/16 of a heartbeat (a blip costs no miss) up to a whole one (so that no miss is wasted), and
+        spreads over the upper half of that: candidates that failed together must not come back together.
+        """
+        ceiling_ns = self.renew_every_ns >> max(0, 5 - failure_count)
+        return ceiling_ns // 2 + int(ceiling_ns * chance / 2)
+
+    def answer_within_ns(self, chance: float) -> int:
+        """Return how long to wait for an answer before asking again; jittered by a quarter for the same reason."""
+        return self.attempt_timeout_ns - int(self.attempt_timeout_ns * chance / 4)
+
+    def recheck_after_ns(self, chance: float) -> int:
+        """Return how long a standby trusts a silent watch before it claims again.
+
+        A watch can die without a word (a half-open connection, a server that forgot). After two ttl any dead
+        incumbent has lapsed, whatever the watch did; the cost is one request per standby in that time.
+        """
+        return 2 * self.ttl_ns + int(self.ttl_ns * chance / 2)
+
+    def office_filled_within_ns(self, delay_ns: int) -> int:
+        """Return the longest time without a leader once faults have ended and messages take at most ``delay_ns``.
+
+        Adds the worst of what may be pending when they end: a watch that died (or a dead incumbent's lease), an
+        answer that will not come, the longest pause between tries for claim and for seal, and eight messages
+        (claim, seal, release, wake and their answers).
+        """
+        asleep_ns = max(self.recheck_after_ns(1.0), math.ceil(self.ttl_ns * (1 + self.drift)))
+        asking_ns = self.attempt_timeout_ns + self.retry_after_ns(5, 1.0)
+        return math.ceil((asleep_ns + 2 * asking_ns) * (1 + self.drift)) + 8 * delay_ns
+
+    def _require(self, holds: bool, relation: str) -> None:
+        if not holds:
+            numbers = (
+                f"ttl {self.ttl_ns / 1e9:g} s, renew_every {self.renew_every_ns / 1e9:g} s x {self.misses} misses, "
+                f"attempt_timeout {self.attempt_timeout_ns / 1e9:g} s, grace {self.grace_ns / 1e9:g} s, "
+                f"drift {self.drift:g}, local_share {self.local_share:g}"
+            )
+            raise ConfigError("timing", numbers, f"must satisfy {relation}")
