@@ -29,33 +29,8 @@ strays: what they got is released at once, because nobody else will. ``wake_at``
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.core.effects import (
-    Claim,
-    Effect,
-    Elected,
-    Left,
-    Overstayed,
-    Publish,
-    Release,
-    Renew,
-    Seal,
-    StartBody,
-    StopBody,
-    Watch,
-)
-from tenure.core.events import (
-    BodyEnded,
-    Changed,
-    Deposed,
-    Event,
-    Failed,
-    Granted,
-    MustWait,
-    Resign,
-    Sealed,
-    Stand,
-    Tick,
-)
+from tenure.core import effects as do
+from tenure.core import events as on
 from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING, TRANSITIONS, State
 from tenure.errors import ClockError, Reason
 from tenure.model import Bid, Grant, Holder, Token
@@ -65,7 +40,7 @@ NEVER: Final = 2**63 - 1
 # Answers older than the fourth-last attempt are worth nothing: each is sent a heartbeat after the one before, and four
 # heartbeats are a ttl.
 OPEN_ATTEMPTS_MAX: Final = 4
-_TICK: Final = Tick()
+_TICK: Final = on.Tick()
 
 
 @dataclass(slots=True)
@@ -86,7 +61,7 @@ class Candidate:
         self._election, self._holder, self._timing = election, holder, timing
         self._now = 0
         self._chance = 0.5
-        self._out: list[Effect] = []
+        self._out: list[do.Effect] = []
         self._wanted = False
         self._serial = 0
         self._bid: Bid | None = None
@@ -112,7 +87,7 @@ class Candidate:
         """Up to when the office may be believed in, on the driver's clock; None if there is none. Compare, do not cache."""
         return self._office.valid_until if self._office else None
 
-    def step(self, event: Event, now: int, chance: float = 0.5) -> list[Effect]:
+    def step(self, event: on.Event, now: int, chance: float = 0.5) -> list[do.Effect]:
         """Take one event at the instant ``now`` and return what should be done, in order.
 
         ``chance`` in [0, 1) is this step's lot; drivers draw it anew each time, or candidates that fail together will
@@ -121,49 +96,47 @@ class Candidate:
         if now < self._now:
             raise ClockError(now, self._now)
         self._now, self._chance = now, chance
-        out: list[Effect] = []
-        self._out = out
+        self._out = []
         # Time first, but a body that has ended needs no telling to stop.
-        while now >= self._deadline and not (self.state is LEADING and type(event) is BodyEnded):
+        while now >= self._deadline and not (self.state is LEADING and type(event) is on.BodyEnded):
             self._dispatch(_TICK)  # ends: a deadline leads to a later one, or to none
         self._dispatch(event)
         wake_at = min(self._ask_at, self._seal_at, self._deadline)
         self.wake_at = None if wake_at == NEVER else wake_at
-        return out
+        return self._out
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: on.Event) -> None:
         row = TRANSITIONS.get((self.state, type(event)))
         if row is not None:
             getattr(self, row.handler)(event)
 
     # Standing and waiting
 
-    def _stand(self, _: Stand) -> None:
+    def _stand(self, _: on.Stand) -> None:
         self._wanted = True
         self._failures = 0
         self._new_bid()
         self._claim()
 
-    def _withdraw(self, _: Resign) -> None:
+    def _withdraw(self, _: on.Resign) -> None:
         # The claim may be under way or may have been granted unheard, so the bid is released whatever it got. The
         # release can overtake the claim on the wire; the grant that then comes is a stray and is released again.
         self._wanted = False
         self._give_up_bid()
         self.state = IDLE
 
-    def _claim_due(self, _: Tick) -> None:
+    def _claim_due(self, _: on.Tick) -> None:
         if self._now >= self._ask_at:
             self._claim()
 
-    def _claim_failed(self, event: Failed) -> None:
-        if event.attempt not in self._open:
-            return
-        if event.definite:
-            del self._open[event.attempt]
-        if event.attempt == self._asked:
-            self._retry()
+    def _ask_failed(self, event: on.Failed) -> None:
+        if event.attempt in self._open:
+            if event.definite:  # Else it may have been carried out, and its answer may still come (rule 7).
+                del self._open[event.attempt]
+            if event.attempt == self._asked:
+                self._retry()
 
-    def _wait(self, event: MustWait) -> None:
+    def _wait(self, event: on.MustWait) -> None:
         if self._open.pop(event.attempt, None) is None:
             self._stray_wait(event)
             return
@@ -171,20 +144,21 @@ class Candidate:
         self._failures = 0
         self._watching = self._next_attempt()
         self._ask_at = self._now + self._timing.recheck_after_ns(self._chance)
-        self._out.append(Watch(self._watching, event.wait))
+        self._out.append(do.Watch(self._watching, event.wait))
 
-    def _watch_failed(self, event: Failed) -> None:
+    def _watch_failed(self, event: on.Failed) -> None:
         if event.attempt == self._watching:
             self.state = CLAIMING
             self._retry()
 
-    def _changed(self, event: Changed) -> None:
-        if event.attempt == self._watching:
-            self._claim()
+    def _changed(self, _: on.Changed) -> None:
+        # Whichever watch it ends: if the latest one was lost on its way, an older one is all that the store has, and
+        # claiming once too often does no harm.
+        self._claim()
 
     # Office
 
-    def _take(self, event: Granted) -> None:
+    def _take(self, event: on.Granted) -> None:
         sent_at = self._open.pop(event.attempt, None)
         if sent_at is None:
             self._stray_grant(event)
@@ -207,27 +181,28 @@ class Candidate:
     def _seal(self) -> None:
         self._sealing = self._next_attempt()
         self._seal_at = self._now + self._timing.answer_within_ns(self._chance)
-        self._out.append(Seal(self._sealing, self._held.grant.token))
+        self._out.append(do.Seal(self._sealing, self._held.grant.token))
 
-    def _sealed(self, event: Sealed) -> None:
+    def _sealed(self, event: on.Sealed) -> None:
         office = self._held
         if event.token != office.grant.token:
             return
         self.state = LEADING
         self._seal_at = NEVER
         self._deadline = office.valid_until - self._timing.grace_ns
-        self._out.append(Publish(Elected(event.token, office.valid_until)))
-        self._out.append(StartBody(event.token))
+        self._out.append(do.Publish(do.Elected(event.token, office.valid_until)))
+        self._out.append(do.StartBody(event.token))
 
-    def _renewed(self, event: Granted) -> None:
+    def _renewed(self, event: on.Granted) -> None:
         office = self._held
         sent_at = self._open.pop(event.attempt, None)
         if event.grant.bid != office.grant.bid:
-            self._out.append(Release(event.grant.bid))
-        elif event.grant.token != office.grant.token:
+            self._out.append(do.Release(event.grant.bid))
+        elif event.grant.token > office.grant.token:
             # An old claim of this very bid reached the store late and was granted anew: our tenure had ended before.
+            # A smaller token is the reverse, the late answer of a tenure before ours, and says nothing about it.
             self._depose()
-        elif sent_at is not None:
+        elif event.grant.token == office.grant.token and sent_at is not None:
             office.valid_until = max(office.valid_until, self._date(sent_at))
             self._failures = 0
             if event.attempt == self._asked:  # An older answer is welcome, but a younger request is on its way already.
@@ -235,16 +210,13 @@ class Candidate:
             if self.state is LEADING:
                 self._deadline = office.valid_until - self._timing.grace_ns
 
-    def _office_failed(self, event: Failed) -> None:
+    def _office_failed(self, event: on.Failed) -> None:
         if event.attempt == self._sealing and self.state is SEALING:
             self._seal_at = self._now + self._timing.retry_after_ns(1, self._chance)
-        elif event.attempt in self._open:
-            if event.definite:
-                del self._open[event.attempt]
-            if event.attempt == self._asked:
-                self._retry()
+        else:
+            self._ask_failed(event)
 
-    def _office_due(self, _: Tick) -> None:
+    def _office_due(self, _: on.Tick) -> None:
         if self._now >= self._deadline:
             if self.state is SEALING:
                 self._try_anew()
@@ -253,15 +225,15 @@ class Candidate:
             return
         if self._now >= self._ask_at:
             self._asked = self._send()
-            self._out.append(Renew(self._asked, self._held.grant))
+            self._out.append(do.Renew(self._asked, self._held.grant))
         if self._now >= self._seal_at:
             self._seal()
 
-    def _deposed(self, event: Deposed) -> None:
+    def _deposed(self, event: on.Deposed) -> None:
         if event.attempt in self._open or event.attempt == self._sealing:
             self._depose()
 
-    def _resign(self, _: Resign) -> None:
+    def _resign(self, _: on.Resign) -> None:
         self._wanted = False
         self._stop(Reason.RESIGNED)
 
@@ -273,7 +245,7 @@ class Candidate:
         office.reason = reason
         self._ask_at = NEVER
         self._deadline = office.valid_until
-        self._out.append(StopBody(office.grant.token, reason))
+        self._out.append(do.StopBody(office.grant.token, reason))
 
     def _depose(self) -> None:
         if self.state is SEALING:
@@ -282,8 +254,8 @@ class Candidate:
         self._stop(Reason.DEPOSED)
         self._end_validity()
 
-    def _deposed_while_stopping(self, event: Deposed) -> None:
-        if event.attempt in self._open:
+    def _deposed_while_stopping(self, event: on.Deposed) -> None:
+        if event.attempt in self._open and self._now < self._held.valid_until:  # Once over, an overstay has been told.
             self._end_validity()
 
     def _end_validity(self) -> None:
@@ -291,19 +263,19 @@ class Candidate:
         office.valid_until = min(office.valid_until, self._now)
         self._deadline = min(self._deadline, self._now + self._timing.grace_ns)
 
-    def _overstay_due(self, _: Tick) -> None:
+    def _overstay_due(self, _: on.Tick) -> None:
         if self._now >= self._deadline:
             office = self._held
             self._deadline = NEVER
-            self._out.append(Publish(Overstayed(office.grant.token, self._now - office.valid_until)))
+            self._out.append(do.Publish(do.Overstayed(office.grant.token, self._now - office.valid_until)))
 
-    def _want_again(self, _: Stand) -> None:
+    def _want_again(self, _: on.Stand) -> None:
         self._wanted = True
 
-    def _want_no_more(self, _: Resign) -> None:
+    def _want_no_more(self, _: on.Resign) -> None:
         self._wanted = False
 
-    def _body_ended(self, event: BodyEnded) -> None:
+    def _body_ended(self, event: on.BodyEnded) -> None:
         office = self._held
         if event.token != office.grant.token:
             return
@@ -311,7 +283,7 @@ class Candidate:
             office.reason = Reason.RESIGNED
             self._wanted = False
         self._give_up_bid()
-        self._out.append(Publish(Left(event.token, office.reason)))
+        self._out.append(do.Publish(do.Left(event.token, office.reason)))
         if self._wanted:
             self._failures = 0
             self._new_bid()
@@ -321,13 +293,13 @@ class Candidate:
 
     # Strays: answers that nobody waits for any more
 
-    def _stray_grant(self, event: Granted) -> None:
+    def _stray_grant(self, event: on.Granted) -> None:
         if event.grant.bid != self._bid:
-            self._out.append(Release(event.grant.bid))
+            self._out.append(do.Release(event.grant.bid))
 
-    def _stray_wait(self, event: MustWait) -> None:
+    def _stray_wait(self, event: on.MustWait) -> None:
         if event.wait.bid != self._bid:
-            self._out.append(Release(event.wait.bid))
+            self._out.append(do.Release(event.wait.bid))
 
     # Bids and attempts
 
@@ -342,7 +314,7 @@ class Candidate:
 
     def _give_up_bid(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"
-        self._out.append(Release(self._bid))
+        self._out.append(do.Release(self._bid))
         self._bid = self._office = None
         self._open.clear()
         self._ask_at = self._seal_at = self._deadline = NEVER
@@ -357,7 +329,7 @@ class Candidate:
         assert self._bid is not None, f"no bid in state {self.state}"
         self.state = CLAIMING
         self._asked = self._send()
-        self._out.append(Claim(self._asked, self._bid))
+        self._out.append(do.Claim(self._asked, self._bid))
 
     def _send(self) -> int:
         attempt = self._next_attempt()

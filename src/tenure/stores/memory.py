@@ -110,8 +110,13 @@ class MemoryEngine:
         record = self._records.get(bid.election)
         for place in record.queue if record else ():
             if place.bid == bid:
-                place.watch_count += change
+                # A watch may be older than the place: it began when there was none, and ends when there is.
+                place.watch_count = max(0, place.watch_count + change)
                 place.heard_at = now
+        if change < 0:
+            # From now on time alone ends the place. Who waits behind it may have found it kept a moment ago, and
+            # would otherwise sleep on for ever.
+            self._tell(bid.election)
 
     def delete(self, election: str) -> None:
         """Forget an election, as an operator would by hand. Tokens rise on all the same."""

@@ -1,0 +1,63 @@
+"""What happened in one simulation, in true time: the only thing that the checkers read.
+
+One entry per thing that happened. ``who`` is a process (``B2``: the second start of B), ``token`` the tenure it was
+about (0: none), ``number`` what the kind says below, ``note`` words for people that no checker reads.
+"""
+
+from enum import StrEnum
+from hashlib import sha256
+from typing import NamedTuple
+
+
+class Kind(StrEnum):
+    """What an entry tells."""
+
+    # a process
+    STARTED = "started"
+    CRASHED = "crashed"
+    STANDBY = "standby"  # it began to wait
+    WAITS_NO_MORE = "waits no more"
+    HOLDS = "holds"  # number: the true instant up to which it believes in this tenure
+    RECLOCKED = "reclocked"  # number: the same, after its clock was bent
+    LEFT = "left"  # it holds nothing any more
+    BEGAN = "began"  # its body began; number: the serial of the bid
+    STOPPING = "stopping"  # the body was told to stop
+    ENDED = "ended"  # the body ended; number: the serial of the bid
+    RELEASED = "released"  # it sent a release; number: the serial of the bid
+    OVERSTAYED = "overstayed"
+    # the store
+    GRANTED = "granted"  # number: the serial of the bid
+    RENEWED = "renewed"
+    FREED = "freed"  # the office is free again
+    ASKED = "asked"  # a claim reached the store
+    # the sink and the worker
+    SEALED = "sealed"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    EXECUTED = "executed"
+    # the world
+    FAULT = "fault"
+    HEALED = "healed"  # from here on no more faults
+    FINISHED = "finished"
+
+
+class Entry(NamedTuple):
+    """One thing that happened."""
+
+    at: int
+    kind: Kind
+    who: str
+    token: int
+    number: int
+    note: str
+
+    def __str__(self) -> str:
+        return f"{self.at} {self.kind.value} {self.who} {self.token} {self.number} {self.note}".rstrip()
+
+
+class History(list[Entry]):
+    """The entries in the order in which they happened."""
+
+    def fingerprint(self) -> str:
+        """Return a hash of the whole history: equal seeds give equal ones, on every machine."""
+        return sha256("\n".join(map(str, self)).encode()).hexdigest()

@@ -1,0 +1,85 @@
+"""Running seeds: one, or many on several cores, always with the same result for the same seeds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count, islice, takewhile
+from typing import TYPE_CHECKING, Final
+
+from tenure.sim.checkers import Violation, check
+from tenure.sim.history import History, Kind
+from tenure.sim.mutants import find
+from tenure.sim.plan import SEED_MAX, Options, Plan, draw
+from tenure.sim.world import Parts, World
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+CHUNK_SEEDS: Final = 16  # About half a second of work: a progress bar that moves, and little time lost between chunks.
+OVERLAP: Final = "one-valid-tenure"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one seed. ``overlap``: two tenures were valid at once, which broken clocks are allowed to cause."""
+
+    seed: int
+    tenure_count: int
+    virtual_ns: int
+    violations: tuple[Violation, ...]
+    overlap: bool
+
+
+def play(options: Options, mutant: str | None = None) -> tuple[Plan, History]:
+    """Return the plan and the history of one seed."""
+    plan = draw(options)
+    return plan, World(plan, find(mutant).parts if mutant else Parts()).run()
+
+
+def judge(options: Options, mutant: str | None = None) -> Outcome:
+    """Play one seed and check its history."""
+    plan, history = play(options, mutant)
+    found = check(history, plan)
+    overlap = any(violation.checker == OVERLAP for violation in found)
+    if options.wild_clocks:
+        # Clocks that break their bound break belief, and nothing else: that is what the mode is there to show.
+        found = [violation for violation in found if violation.checker != OVERLAP]
+    tenure_count = sum(entry.kind is Kind.BEGAN for entry in history)
+    return Outcome(options.seed, tenure_count, plan.end_at, tuple(found), overlap)
+
+
+def judge_chunk(chunk: tuple[Options, ...], mutant: str | None) -> list[Outcome]:
+    """Judge several seeds in one go; the unit of work of a process."""
+    return [judge(options, mutant) for options in chunk]
+
+
+def judge_seeds(first: Options, seed_count: int | None, jobs: int, mutant: str | None = None) -> Iterator[Outcome]:
+    """Yield the outcomes of ``seed_count`` seeds from ``first`` on, in order; None: for ever, until the caller stops."""
+    seeds = takewhile(lambda seed: seed <= SEED_MAX, count(first.seed))
+    options = (replace(first, seed=seed) for seed in islice(seeds, seed_count))
+    chunks = iter(lambda: tuple(islice(options, CHUNK_SEEDS)), ())
+    if jobs == 1:
+        for chunk in chunks:
+            for one in chunk:
+                yield judge(one, mutant)
+        return
+    yield from _on_cores(chunks, jobs, mutant)
+
+
+def _on_cores(chunks: Iterator[tuple[Options, ...]], jobs: int, mutant: str | None) -> Iterator[Outcome]:
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415  (one core does not need it)
+    from multiprocessing import get_context  # noqa: PLC0415
+
+    # Spawned, not forked: a progress bar runs on a thread of its own, and forking beside threads is not safe.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        pending: list[Future[list[Outcome]]] = []
+        try:
+            while True:
+                # Three chunks a core ahead: enough to keep it busy, few enough to stop soon.
+                ahead = 3 * jobs - len(pending)
+                pending += [pool.submit(judge_chunk, chunk, mutant) for chunk in islice(chunks, ahead)]
+                if not pending:
+                    return
+                yield from pending.pop(0).result()
+        finally:
+            for future in pending:
+                future.cancel()
