@@ -9,7 +9,7 @@ from typing import Final
 
 from tenure.core.candidate import Candidate
 from tenure.core.effects import Release, StartBody
-from tenure.core.events import Failed, Granted
+from tenure.core.events import Changed, Failed, Granted
 from tenure.core.table import IDLE, LEADING, STOPPING
 from tenure.errors import ConfigError, Reason
 from tenure.model import Bid, Ended, Grant, Token
@@ -73,6 +73,12 @@ class _UnknownIsRefused(Candidate):
             super()._renewed(event)
         else:
             self._out.append(Release(event.grant.bid))
+
+
+class _DeafToOlderWatch(Candidate):
+    def _changed(self, event: Changed) -> None:
+        if event.attempt == self._watching:
+            super()._changed(event)
 
 
 class _SuspendBlind(SimClock):
@@ -233,6 +239,12 @@ MUTANTS: Final = {
             "the store tells nobody of a lease that expired",
             "no-lost-wake-up",
             Parts(store=_MissedWatchEvent),
+        ),
+        Mutant(
+            "deaf-to-older-watch",
+            "a wake-up through any but the latest watch is ignored, though the latest may have been lost",
+            "no-lost-wake-up",
+            Parts(candidate=_DeafToOlderWatch),
         ),
         Mutant(
             "no-jitter",
