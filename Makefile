@@ -1,0 +1,63 @@
+# Every target works on a fresh clone by itself: the stamp rule below makes .venv and installs the package into it.
+
+PYTHON ?= python3
+JOBS ?= 2
+SEEDS ?= 5000
+
+# A world with two candidates and one kind of fault: the leader is paused, and wakes up to write.
+DEMO_FAULTS_LEFT_OUT := loss,delay,duplicate,partition,suspend,crash,drift,wall-step,store-restart,store-outage,slow-seal,stubborn-body,resign,fragile-store,worker-restart,reset
+DEMO_WORLD := --seed 394 --candidates 2 --without $(DEMO_FAULTS_LEFT_OUT)
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint sim sim-million bench docs clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP)  ## Tell the story of a leader that slept too long, then attack 200 elections
+	@$(BIN)/tenure sim $(DEMO_WORLD) --story | awk '!told; /REFUSED/ { told = 1 } END { exit !told }'
+	@echo
+	$(BIN)/tenure sim --seeds 200 --jobs $(JOBS)
+
+test: lint  ## Everything that must pass before a merge: linters and all tests
+	$(BIN)/pytest -n $(JOBS) tests
+
+check: lint  ## The quick part of test, under two minutes, and a short simulation
+	$(BIN)/pytest -n $(JOBS) tests/unit tests/scripts tests/tidy tests/contract
+	$(BIN)/tenure sim --seeds 200 --jobs $(JOBS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+sim: $(STAMP)  ## Simulate SEEDS elections (default 5000)
+	$(BIN)/tenure sim --seeds $(SEEDS) --jobs $(JOBS)
+
+sim-million: $(STAMP)  ## Simulate until a million tenures have been served
+	$(BIN)/tenure sim --tenures 1000000 --jobs $(JOBS)
+
+bench: $(STAMP)  ## Measure the figures and print them as a table
+	$(BIN)/python bench/run.py
+
+docs: $(STAMP)  ## Write the generated parts of docs/ anew and build the site into site/
+	$(BIN)/python tools/generate_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+clean:  ## Remove everything that make has made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is touched last, so an installation that broke half-way is tried again.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "tenure needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1): say make PYTHON=python3.11" >&2; \
+		exit 1; \
+	}
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -79,10 +79,10 @@ class Timing:
         drift: float = DEFAULT_DRIFT,
         local_share: float = DEFAULT_LOCAL_SHARE,
     ) -> "Timing":
-        """Return the timing for a lease of ``ttl``, or for a ``heartbeat`` of which ``misses`` in a row are survived.
+        """Return the timing for a lease of ``ttl``, or for a ``heartbeat`` of which ``misses`` in a row end the tenure.
 
         Give either, both or neither (2 s, 3 misses, a lease of 8 s). What is left out is derived: the lease is one
-        heartbeat longer than the misses it survives; an attempt is given up after one heartbeat, so that the next
+        heartbeat longer than the misses that it takes to lose it; an attempt is given up after one heartbeat, so that the next
         one is on its way when the first is missed; the body gets half a heartbeat to stop.
         """
         if type(misses) is not int or misses < 1:  # a bool would count as 1

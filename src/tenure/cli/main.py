@@ -46,7 +46,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tenure")
 def tenure() -> None:
-    r"""Leader election and failover in which a stale leader cannot write.
+    """Leader election and failover in which a stale leader cannot write.
 
     \b
     Examples:

@@ -64,7 +64,7 @@ class _Summary:
 @click.option("--candidates", type=int, help="How many candidates, instead of what the seed draws.")
 @click.option("--ttl", type=float, help="Lease in seconds, instead of what the seed draws.")
 @click.option("--heartbeat", type=float, help="Seconds between renewals, instead of what the seed draws.")
-@click.option("--misses", type=int, help="How many heartbeats in a row may be missed (default 3).")
+@click.option("--misses", type=int, help="How many heartbeats fit into the lease (default 3).")
 @click.option("--jobs", type=int, default=1, show_default=True, help="How many processes to spread the seeds over.")
 @click.option("--script", type=click.Path(path_type=Path), help="Run a story script through the machine instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object (with --story: one object a line).")
@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     script: Path | None,
     as_json: bool,
 ) -> int:
-    r"""Attack the election machine with simulated faults, and check what happened.
+    """Attack the election machine with simulated faults, and check what happened.
 
     Each seed draws a world: candidates, timing, a bad network, pauses, crashes, drifting clocks. The shipped machine
     runs in it in virtual time, and nine checkers read the history. The same seed gives the same history everywhere.
@@ -100,7 +100,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure sim --seed 17 --story
       tenure sim --seeds 500 --mutant no-fence
       tenure sim --seeds 500 --wild-clocks --json
-      tenure sim --script tests/scripts/lapse.txt
+      tenure sim --script tests/scripts/clean-win.txt
 
     Exit code 1 if a promise was broken, with the smallest failing seed and the command that replays it.
     """

@@ -59,8 +59,7 @@ class Candidate:
         self.state: State = IDLE
         self.wake_at: int | None = None
         self._election, self._holder, self._timing = election, holder, timing
-        self._now = 0
-        self._chance = 0.5
+        self._now, self._chance = 0, 0.5
         self._out: list[do.Effect] = []
         self._wanted = False
         self._serial = 0
@@ -250,9 +249,9 @@ class Candidate:
     def _depose(self) -> None:
         if self.state is SEALING:
             self._try_anew()
-            return
-        self._stop(Reason.DEPOSED)
-        self._end_validity()
+        else:
+            self._stop(Reason.DEPOSED)
+            self._end_validity()
 
     def _deposed_while_stopping(self, event: on.Deposed) -> None:
         if event.attempt in self._open and self._now < self._held.valid_until:  # Once over, an overstay has been told.

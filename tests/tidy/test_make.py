@@ -1,0 +1,68 @@
+"""The Makefile: its targets are listed, can be planned, and refuse an old Python plainly."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TARGETS = ["help", "demo", "test", "check", "sim", "sim-million", "bench", "docs", "clean"]
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    # When make runs these tests itself, its flags would otherwise reach the make that is being tested.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(["make", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S607
+
+
+def test_help_lists_every_target_and_is_the_default() -> None:
+    answer = make("help")
+    assert re.findall(r"^make (\S+) +\S", answer.stdout, re.MULTILINE) == TARGETS
+    assert make().stdout == answer.stdout
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_can_be_planned(target: str) -> None:
+    answer = make("-n", target)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout
+
+
+@pytest.mark.parametrize("target", sorted(set(TARGETS) - {"help", "clean"}))
+def test_every_target_makes_what_it_needs(tmp_path: Path, target: str) -> None:
+    venv = tmp_path / "venv"
+    plan = make("-n", target, f"VENV={venv}").stdout
+    assert re.search(rf"-m venv {venv}\n.*pip install .*--editable '\.\[dev\]'", plan)
+
+
+@pytest.mark.parametrize("target", ["help", "clean"])
+def test_what_needs_no_installation_makes_none(tmp_path: Path, target: str) -> None:
+    assert "pip install" not in make("-n", target, f"VENV={tmp_path}").stdout
+
+
+def test_the_demo_tells_of_a_write_that_is_refused() -> None:
+    installed = Path(sys.executable).parent
+    answer = make("demo", f"BIN={installed}", "--assume-old=.venv/.installed")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    story, _, summary = answer.stdout.partition("REFUSED")
+    assert story.index("pause A") < story.index("sealed with 2")
+    assert "no violation" in summary
+
+
+def test_an_old_python_is_refused_in_one_line(tmp_path: Path) -> None:
+    old = tmp_path / "python3.9"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.2" && exit 0\nexit 1\n')
+    old.chmod(0o755)
+    answer = make("check", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}")
+    assert answer.returncode == 2
+    assert f"tenure needs Python 3.11 or newer, and {old} is Python 3.9.2" in answer.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_the_build_server_runs_make_test() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert [line for line in script.read_text().splitlines() if line.startswith("make")] == ["make test"]
