@@ -13,27 +13,31 @@ import re
 from enum import StrEnum
 
 _HIDDEN = "***"
-_USERINFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^\s/?#:@]*):(?P<password>[^\s]*)@")
-_LONE_TOKEN = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#:@]+@")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+# A password may hold "/", ":", "?", "@" and, though no URL may, a space: it goes on to the last "@" that may end it.
+# A colon with a port behind it starts no password.
+_PASSWORD = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:)(?!\d+(?:[/\s,?#]|$))(?:\S*|[^@]*)@")
+_USERINFO = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9+.-]*://)(?![^\s/?#:@]*:\*\*\*@)\S*@")
 _PAIR = re.compile(
-    r"(?P<key>\b[\w-]*(?:password|passwd|pwd|secret|token|api[_-]?key|credential|auth)[\w-]*)"
-    r"(?P<equals>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s&;,]+)",
+    r"(?P<key>\b[\w.-]*(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|private[_-]?key|credential|auth|bearer)"
+    r"[\w.-]*[\"']?)(?P<equals>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|digest|negotiate)\s+\S+|[^\s&;]+)",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\b(?P<kind>bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
+_BEARER = re.compile(r"\b(?P<kind>bearer|basic|negotiate)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
-    """Return ``text`` with whatever looks like a secret replaced by ``***`` and control characters by spaces.
+    """Return ``text`` in one line, with whatever looks like a secret replaced by ``***``.
 
-    Hides the userinfo of URLs (a name alone too: some engines take a token there), values of keys such as
-    ``password`` or ``token``, and bearer headers. It does not promise to know a secret that carries no such mark.
+    Hides passwords in URLs (and a name without one: some engines take a token there), values of keys such as
+    ``password`` or ``token``, and authorisation headers. It hides too much rather than too little, and does not promise
+    to know a secret that carries no such mark.
     """
-    text = _USERINFO.sub(rf"\g<scheme>\g<user>:{_HIDDEN}@", text)
-    text = _LONE_TOKEN.sub(rf"\g<scheme>{_HIDDEN}@", text)
-    text = _BEARER.sub(rf"\g<kind> {_HIDDEN}", text)
+    text = _CONTROL.sub(" ", text).strip()
+    text = _PASSWORD.sub(rf"\g<before>{_HIDDEN}@", text)
+    text = _USERINFO.sub(rf"\g<before>{_HIDDEN}@", text)
     text = _PAIR.sub(rf"\g<key>\g<equals>{_HIDDEN}", text)
-    return " ".join(text.split())
+    return _BEARER.sub(rf"\g<kind> {_HIDDEN}", text)
 
 
 class Reason(StrEnum):

@@ -7,7 +7,7 @@ Units: every duration and instant is an integer of nanoseconds and its name ends
 import os
 import secrets
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NewType
 
 from tenure.errors import ConfigError
@@ -54,7 +54,7 @@ class Bid:
     election: str
     holder: Holder
     serial: int
-    ttl_ns: int
+    ttl_ns: int = field(compare=False)  # what is asked for, not who asks: it does not make another bid
 
 
 @dataclass(frozen=True, slots=True)
