@@ -36,6 +36,7 @@ SURFACE = [
     "Token",
     "Traits",
     "Unreachable",
+    "UnverifiedToken",
     "VirtualClock",
     "Wait",
     "errors",

@@ -27,6 +27,7 @@ from tenure.core.events import (
     Deposed,
     Event,
     Failed,
+    GiveUp,
     Granted,
     MustWait,
     Resign,
@@ -35,16 +36,16 @@ from tenure.core.events import (
     Tick,
 )
 from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING
-from tenure.errors import ClockError
+from tenure.errors import ClockError, Reason
 from tenure.model import Bid, Grant, Holder, Token, Wait
 from tenure.timing import Timing
 
 HOLDER = Holder("host", 1, "nonce")
 TIMING = Timing.of(ttl=8)
 MS = 10**6
-# Half of what happens is what a candidate hopes for, or few runs would get anywhere.
-UNKIND = ["stand", "resign", "granted", "wait", "deposed", "failed", "changed", "sealed", "ended", "tick", "tick"]
-VERBS = ["kind"] * len(UNKIND) + UNKIND
+# A third of what happens is what a candidate hopes for, and a third is silence, or few runs would get anywhere.
+UNKIND = ["stand", "resign", "give-up", "granted", "wait", "deposed", "failed", "changed", "sealed", "ended"]
+VERBS = ["kind"] * len(UNKIND) + ["tick"] * len(UNKIND) + UNKIND
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class Driver:
         events: dict[str, Event] = {
             "stand": Stand(),
             "resign": Resign(),
+            "give-up": GiveUp(Reason.STALLED),
             "deposed": Deposed(attempt),
             "failed": Failed(attempt, happening.definite),
             "changed": Changed(attempt),
@@ -137,11 +139,11 @@ class Driver:
         if happening.verb == "wait":
             return MustWait(request.attempt, Wait(request.bid, None))
         number = self.own.get(request.bid.serial)
-        if number is None or happening.token == "fresh":
+        if happening.token == "old":
+            number = nth_last(self.tokens, happening.back)
+        elif number is None or happening.token == "fresh":
             number = max(self.tokens) + 1
             self.tokens.append(number)
-        elif happening.token == "old":
-            number = nth_last(self.tokens, happening.back)
         self.own[request.bid.serial] = number
         self.prove(Token(number), sent_at)
         return Granted(request.attempt, Grant(request.bid, Token(number)))

@@ -26,7 +26,9 @@ strays: what they got is released at once, because nobody else will. ``wake_at``
 ``core/table.py`` is the whole machine as data: which method below handles which event in which state.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from tenure.core import effects as do
@@ -41,6 +43,7 @@ NEVER: Final = 2**63 - 1
 # heartbeats are a ttl.
 OPEN_ATTEMPTS_MAX: Final = 4
 _TICK: Final = on.Tick()
+_BY_CHOICE: Final = (Reason.RESIGNED, Reason.STALLED)
 
 
 @dataclass(slots=True)
@@ -55,18 +58,19 @@ class _Office:
 class Candidate:
     """One candidate of one election. Not thread-safe: one driver steps it."""
 
-    def __init__(self, election: str, holder: Holder, timing: Timing) -> None:
+    def __init__(self, election: str, holder: Holder, timing: Timing, serials: Iterator[int] | None = None) -> None:
+        """``serials`` are the numbers of its bids; candidates that may ever share a holder must share them too."""
         self.state: State = IDLE
         self.wake_at: int | None = None
         self._election, self._holder, self._timing = election, holder, timing
         self._now, self._chance = 0, 0.5
         self._out: list[do.Effect] = []
         self._wanted = False
-        self._serial = 0
+        self._serials = count(1) if serials is None else serials
         self._bid: Bid | None = None
         self._office: _Office | None = None
         self._highest_token = 0
-        self._attempt = 0
+        self._attempts = count(1)
         self._open: dict[int, int] = {}  # attempt → when it was sent; claims and renewals of the current bid
         self._asked = 0  # the latest of them
         self._watching = 0  # the attempt of the current watch
@@ -109,8 +113,7 @@ class Candidate:
         if row is not None:
             getattr(self, row.handler)(event)
 
-    # Standing and waiting
-
+    # --- Standing and waiting
     def _stand(self, _: on.Stand) -> None:
         self._wanted = True
         self._failures = 0
@@ -141,7 +144,7 @@ class Candidate:
             return
         self.state = STANDBY
         self._failures = 0
-        self._watching = self._next_attempt()
+        self._watching = next(self._attempts)
         self._ask_at = self._now + self._timing.recheck_after_ns(self._chance)
         self._out.append(do.Watch(self._watching, event.wait))
 
@@ -155,8 +158,7 @@ class Candidate:
         # claiming once too often does no harm.
         self._claim()
 
-    # Office
-
+    # --- Office
     def _take(self, event: on.Granted) -> None:
         sent_at = self._open.pop(event.attempt, None)
         if sent_at is None:
@@ -178,7 +180,7 @@ class Candidate:
         self._seal()
 
     def _seal(self) -> None:
-        self._sealing = self._next_attempt()
+        self._sealing = next(self._attempts)
         self._seal_at = self._now + self._timing.answer_within_ns(self._chance)
         self._out.append(do.Seal(self._sealing, self._held.grant.token))
 
@@ -236,8 +238,10 @@ class Candidate:
         self._wanted = False
         self._stop(Reason.RESIGNED)
 
-    # Stopping
+    def _give_up(self, event: on.GiveUp) -> None:
+        self._stop(event.reason)
 
+    # --- Stopping
     def _stop(self, reason: Reason) -> None:
         self.state = STOPPING
         office = self._held
@@ -268,11 +272,8 @@ class Candidate:
             self._deadline = NEVER
             self._out.append(do.Publish(do.Overstayed(office.grant.token, self._now - office.valid_until)))
 
-    def _want_again(self, _: on.Stand) -> None:
-        self._wanted = True
-
-    def _want_no_more(self, _: on.Resign) -> None:
-        self._wanted = False
+    def _note_wish(self, event: on.Stand | on.Resign) -> None:
+        self._wanted = isinstance(event, on.Stand)
 
     def _body_ended(self, event: on.BodyEnded) -> None:
         office = self._held
@@ -283,15 +284,18 @@ class Candidate:
             self._wanted = False
         self._give_up_bid()
         self._out.append(do.Publish(do.Left(event.token, office.reason)))
-        if self._wanted:
-            self._failures = 0
-            self._new_bid()
-            self._claim()
-        else:
+        if not self._wanted:
             self.state = IDLE
+            return
+        self._failures = 0
+        self._new_bid()
+        if office.reason in _BY_CHOICE:  # Others first: who claims at once would win again.
+            self.state = CLAIMING
+            self._ask_at = self._now + self._timing.renew_every_ns
+        else:
+            self._claim()
 
-    # Strays: answers that nobody waits for any more
-
+    # --- Strays: answers that nobody waits for any more
     def _stray_grant(self, event: on.Granted) -> None:
         if event.grant.bid != self._bid:
             self._out.append(do.Release(event.grant.bid))
@@ -300,16 +304,14 @@ class Candidate:
         if event.wait.bid != self._bid:
             self._out.append(do.Release(event.wait.bid))
 
-    # Bids and attempts
-
+    # --- Bids and attempts
     @property
     def _held(self) -> _Office:
         assert self._office is not None, f"no office in state {self.state}"
         return self._office
 
     def _new_bid(self) -> None:
-        self._serial += 1
-        self._bid = Bid(self._election, self._holder, self._serial, self._timing.ttl_ns)
+        self._bid = Bid(self._election, self._holder, next(self._serials), self._timing.ttl_ns)
 
     def _give_up_bid(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"
@@ -331,16 +333,12 @@ class Candidate:
         self._out.append(do.Claim(self._asked, self._bid))
 
     def _send(self) -> int:
-        attempt = self._next_attempt()
+        attempt = next(self._attempts)
         if len(self._open) >= OPEN_ATTEMPTS_MAX:
             del self._open[next(iter(self._open))]
         self._open[attempt] = self._now
         self._ask_at = self._now + self._timing.answer_within_ns(self._chance)
         return attempt
-
-    def _next_attempt(self) -> int:
-        self._attempt += 1
-        return self._attempt
 
     def _retry(self) -> None:
         self._failures += 1

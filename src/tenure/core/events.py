@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tenure.errors import Reason
 from tenure.model import Grant, Token, Wait
 
 
@@ -13,6 +14,13 @@ class Stand:
 @dataclass(frozen=True, slots=True)
 class Resign:
     """The user no longer wants office."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """This tenure must end (an operator asked for it, the body has stalled); the candidate goes on standing."""
+
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +80,4 @@ class Tick:
     """``wake_at`` has come."""
 
 
-Event = Stand | Resign | Granted | MustWait | Deposed | Failed | Changed | Sealed | BodyEnded | Tick
+Event = Stand | Resign | GiveUp | Granted | MustWait | Deposed | Failed | Changed | Sealed | BodyEnded | Tick

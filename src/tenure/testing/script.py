@@ -10,7 +10,7 @@
 A line is an event, ``at=`` its time and, if wanted, ``chance=`` its lot (0.5 unless said); then ``→`` or ``->``, the
 effects in their order (``—``: none) and, in brackets, where the candidate then stands, until when its office may be
 believed in, and its timer. Brackets that are not written are not compared; ``rewrite`` writes them. ``timing`` takes
-the keywords of ``Timing.of``. ``#`` starts a comment. Events: ``stand``, ``resign``, ``tick``, ``granted ATTEMPT
+the keywords of ``Timing.of``. ``#`` starts a comment. Events: ``stand``, ``resign``, ``give-up``, ``tick``, ``granted ATTEMPT
 token=T``, ``must-wait ATTEMPT behind=T``, ``deposed ATTEMPT``, ``failed ATTEMPT definite|unknown``, ``changed ATTEMPT``,
 ``sealed T``, ``ended T``. An answer belongs to the bid that its attempt was sent for, unless ``bid=`` names another.
 
@@ -32,7 +32,7 @@ from tenure.core import effects as out
 from tenure.core import events as into
 from tenure.core.candidate import Candidate
 from tenure.core.table import TRANSITIONS, Row, State
-from tenure.errors import ConfigError
+from tenure.errors import ConfigError, Reason
 from tenure.model import Bid, Grant, Holder, Incumbent, Token, Wait
 from tenure.testing.wording import (
     read_count,
@@ -267,6 +267,7 @@ class _Verb(NamedTuple):
 _VERBS = {
     "stand": _Verb((), (), lambda _, __: into.Stand()),
     "resign": _Verb((), (), lambda _, __: into.Resign()),
+    "give-up": _Verb((), (), lambda _, __: into.GiveUp(Reason.STALLED)),
     "tick": _Verb((), (), lambda _, __: into.Tick()),
     "granted": _Verb(("attempt",), ("token", "bid"), _Teller.granted),
     "must-wait": _Verb(("attempt",), ("behind", "bid"), _Teller.must_wait),
