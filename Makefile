@@ -5,8 +5,8 @@ JOBS ?= 2
 SEEDS ?= 5000
 
 # A world with two candidates and one kind of fault: the leader is paused, and wakes up to write.
-DEMO_FAULTS_LEFT_OUT := loss,delay,duplicate,partition,suspend,crash,drift,wall-step,store-restart,store-outage,slow-seal,stubborn-body,resign,fragile-store,worker-restart,reset
-DEMO_WORLD := --seed 394 --candidates 2 --without $(DEMO_FAULTS_LEFT_OUT)
+DEMO_FAULTS_LEFT_OUT := loss,delay,duplicate,partition,suspend,crash,drift,wall-step,store-restart,store-outage,slow-seal,stubborn-body,resign,fragile-store,worker-restart,reset,deletion,lost-watch
+DEMO_WORLD := --seed 188 --candidates 2 --without $(DEMO_FAULTS_LEFT_OUT)
 
 VENV := .venv
 BIN := $(VENV)/bin

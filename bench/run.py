@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import fence
 import imports
 import machine
 import simulator
@@ -29,6 +30,7 @@ class Figure(NamedTuple):
 
 
 BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] = {
+    "fence": fence.figures,
     "imports": imports.figures,
     "machine": machine.figures,
     "simulator": simulator.figures,

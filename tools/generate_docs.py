@@ -12,15 +12,16 @@ from pathlib import Path
 
 from tenure.core import diagram
 from tenure.errors import ConfigError
-from tenure.sim import killing
+from tenure.sim import checkers, killing
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = tuple(ROOT / "docs" / "explanation" / name for name in ("machine.md", "mutants.md"))
+PAGES = tuple(ROOT / "docs" / "explanation" / name for name in ("machine.md", "mutants.md", "simulator.md"))
 PARTS: dict[str, Callable[[], str]] = {
     "diagram": lambda: f"```mermaid\n{diagram.mermaid()}\n```",
     "grid": diagram.grid,
     "ignored": diagram.ignored_table,
     "mutants": killing.table,
+    "checkers": checkers.table,
 }
 EXIT_BAD_PAGE = 2
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tenure import errors as errors
+    from tenure import sinks as sinks
     from tenure import testing as testing
     from tenure.clock import BootClock as BootClock
     from tenure.clock import Clock as Clock
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tenure.errors import TenureError as TenureError
     from tenure.errors import TenureOver as TenureOver
     from tenure.errors import Unreachable as Unreachable
+    from tenure.errors import UnverifiedToken as UnverifiedToken
     from tenure.model import Bid as Bid
     from tenure.model import Ended as Ended
     from tenure.model import Grant as Grant
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from tenure.model import Incumbent as Incumbent
     from tenure.model import Token as Token
     from tenure.model import Wait as Wait
+    from tenure.sinks import guard as guard
     from tenure.stores.base import Store as Store
     from tenure.stores.base import Traits as Traits
     from tenure.stores.memory import MemoryStore as MemoryStore
@@ -57,6 +60,7 @@ EXPORTS = {
     "TenureError": "errors",
     "TenureOver": "errors",
     "Unreachable": "errors",
+    "UnverifiedToken": "errors",
     "Bid": "model",
     "Ended": "model",
     "Grant": "model",
@@ -69,6 +73,8 @@ EXPORTS = {
     "MemoryStore": "stores.memory",
     "Timing": "timing",
     "errors": "errors",
+    "guard": "sinks",
+    "sinks": "sinks",
     "testing": "testing",
 }
 

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from tenure.errors import ClockError, ConfigError
 
+_NAP_MAX_S = 0.5
+
 
 class Clock(Protocol):
     """What leases are judged by."""
@@ -56,9 +58,10 @@ class BootClock:
     async def sleep_until(self, instant: int) -> None:
         import anyio  # noqa: PLC0415  (only programs that wait pay for it)
 
-        # Event loops sleep on CLOCK_MONOTONIC, which a suspend stops; hence the look at our own clock after each nap.
+        # Event loops sleep on CLOCK_MONOTONIC, which a suspend stops: a nap would be late by the whole of it. Hence short
+        # ones, with a look at our own clock after each.
         while (left_ns := instant - self.now()) > 0:  # noqa: ASYNC110  (there is no event to wait for)
-            await anyio.sleep(left_ns / 1e9)
+            await anyio.sleep(min(left_ns / 1e9, _NAP_MAX_S))
 
 
 class VirtualClock:

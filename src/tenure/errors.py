@@ -13,31 +13,50 @@ import re
 from enum import StrEnum
 
 _HIDDEN = "***"
+_TEXT_MAX = 2000  # An engine's error may carry a whole page; and no pattern below takes long on this much.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
-# A password may hold "/", ":", "?", "@" and, though no URL may, a space: it goes on to the last "@" that may end it.
-# A colon with a port behind it starts no password.
-_PASSWORD = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:)(?!\d+(?:[/\s,?#]|$))(?:\S*|[^@]*)@")
-_USERINFO = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9+.-]*://)(?![^\s/?#:@]*:\*\*\*@)\S*@")
+# A password may hold "/", ":", "?", "@" and, though no URL may, a space: it goes on to the last "@" that may end it. A
+# colon with a port behind it starts no password.
+_SCHEME = r"(?P<before>(?<![\w+.-])(?:[A-Za-z][A-Za-z0-9+.-]{0,20}:)?//"
+_PASSWORD = re.compile(_SCHEME + r"[^\s/?#:@]{0,200}:)(?!\d+(?:[/\s,?#]|$))(?:\S*|[^@]*)@")
+_USERINFO = re.compile(_SCHEME + r")(?![^\s/?#:@]{0,200}:\*\*\*@)\S*@")
+_BARE_USERINFO = re.compile(
+    r"(?P<before>(?<![\w.-])[\w.-]{1,64}:)[^\s@/]+@(?=[\w\[(])"
+)  # user:password@host, as MySQL has it
+_KEY = (
+    r"(?:password|passwd|pwd|passphrase|pass|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key"
+    r"|credentials?|auth|bearer|jwt|cookie|session|signature|sig)"
+)
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+_HEADER = re.compile(
+    r"(?P<before>\b(?:proxy-)?(?:authorization|cookie|set-cookie)[\"']?\s*[:=]\s*)(?P<value>.+)", re.IGNORECASE
+)
 _PAIR = re.compile(
-    r"(?P<key>\b[\w.-]*(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|private[_-]?key|credential|auth|bearer)"
-    r"[\w.-]*[\"']?)(?P<equals>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|digest|negotiate)\s+\S+|[^\s&;]+)",
+    rf"(?P<before>(?<![\w.-])[\w.-]{{0,40}}{_KEY}[\w.-]{{0,40}}[\"']?\s*[=:]\s*)(?:b?(?:{_QUOTED})|\{{[^}}]*\}}|[^\s&]+)",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\b(?P<kind>bearer|basic|negotiate)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
+_WORD = re.compile(
+    rf"(?P<before>--[\w-]{{0,20}}{_KEY}\s+|\b(?:bearer|basic|negotiate|AUTH|IDENTIFIED BY)\s+)(?:{_QUOTED}|\S{{6,}})",
+    re.IGNORECASE,
+)
+_JWT = re.compile(r"(?P<before>)\beyJ[\w-]{5,}\.[\w-]+(?:\.[\w-]*)?")
+_PATTERNS = (_PASSWORD, _USERINFO, _BARE_USERINFO, _HEADER, _PAIR, _WORD, _JWT)
 
 
 def redact(text: str) -> str:
-    """Return ``text`` in one line, with whatever looks like a secret replaced by ``***``.
+    """Return ``text`` in one line of bounded length, with whatever looks like a secret replaced by ``***``.
 
     Hides passwords in URLs (and a name without one: some engines take a token there), values of keys such as
-    ``password`` or ``token``, and authorisation headers. It hides too much rather than too little, and does not promise
-    to know a secret that carries no such mark.
+    ``password`` or ``token``, authorisation headers and JSON web tokens. It hides too much rather than too little, and
+    does not promise to know a secret that carries no such mark.
     """
+    if len(text) > _TEXT_MAX:
+        text = text[:_TEXT_MAX] + "…"
     text = _CONTROL.sub(" ", text).strip()
-    text = _PASSWORD.sub(rf"\g<before>{_HIDDEN}@", text)
-    text = _USERINFO.sub(rf"\g<before>{_HIDDEN}@", text)
-    text = _PAIR.sub(rf"\g<key>\g<equals>{_HIDDEN}", text)
-    return _BEARER.sub(rf"\g<kind> {_HIDDEN}", text)
+    for pattern in _PATTERNS:
+        hidden = f"\\g<before>{_HIDDEN}" + ("@" if pattern in (_PASSWORD, _USERINFO, _BARE_USERINFO) else "")
+        text = pattern.sub(hidden, text)
+    return text
 
 
 class Reason(StrEnum):
@@ -127,6 +146,17 @@ class StaleToken(TenureError):
 
     def __str__(self) -> str:
         return f"token {self.token} is stale: the highest seen is {self.highest}"
+
+
+class UnverifiedToken(TenureError):
+    """A sink refused a token higher than any it has seen, because nobody confirmed it. Nothing was written."""
+
+    def __init__(self, token: int, highest: int) -> None:
+        self.token, self.highest = token, highest
+        super().__init__(token, highest)
+
+    def __str__(self) -> str:
+        return f"token {self.token} is not verified: the highest seen is {self.highest}"
 
 
 class Overstay(TenureError):

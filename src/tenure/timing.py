@@ -27,6 +27,10 @@ DEFAULT_MISSES = 3
 # A holder acts on its own word for three quarters of the lease, then asks: early enough for the act itself to end in time.
 DEFAULT_LOCAL_SHARE = 0.75
 
+_ATTEMPT_TIMEOUT_NS = 5_000_000_000  # An engine that has not answered in five seconds will not.
+_SECONDS_MAX = 1e9
+_TTL_MIN_NS = 1_000_000  # A millisecond: no engine, and no event loop, keeps anything shorter.
+_MISSES_MAX = 1000
 _TTL_MAX_NS = 7 * 24 * 3600 * 10**9  # A week: longer leases are locks that nobody will ever see released.
 
 
@@ -34,8 +38,10 @@ def to_ns(setting: str, value: object) -> int:
     """Return a public duration (seconds or timedelta) as nanoseconds; ``setting`` names it in the error."""
     if isinstance(value, timedelta):
         return (value // timedelta(microseconds=1)) * 1000
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(setting, value, "must be a finite number of seconds or a timedelta")
+    # Compared before it is multiplied: an int may be too large for a float, and a float for a nanosecond.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_SECONDS_MAX <= value <= _SECONDS_MAX:
+        shown = str(value)[:40]
+        raise ConfigError(setting, shown, f"must be a number of seconds, at most {_SECONDS_MAX:g}, or a timedelta")
     return round(value * 1e9)
 
 
@@ -56,11 +62,18 @@ class Timing:
     valid_for_ns: int = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in ("ttl_ns", "renew_every_ns", "attempt_timeout_ns", "grace_ns"):
-            self._require(getattr(self, name) > 0, f"{name} > 0")
-        self._require(self.ttl_ns <= _TTL_MAX_NS, f"ttl <= {_TTL_MAX_NS // 10**9} s")
+        for name in ("ttl_ns", "renew_every_ns", "attempt_timeout_ns", "grace_ns", "misses"):
+            value = getattr(self, name)
+            if type(value) is not int:  # a bool would pass for a number, a float breaks at the first failure
+                raise ConfigError(name, repr(value), "must be a whole number")
+            self._require(value > 0, f"{name} > 0")
+        for name in ("drift", "local_share"):
+            value = getattr(self, name)
+            if type(value) not in (int, float):
+                raise ConfigError(name, repr(value), "must be a number")
+        self._require(_TTL_MIN_NS <= self.ttl_ns <= _TTL_MAX_NS, f"0.001 s <= ttl <= {_TTL_MAX_NS // 10**9} s")
         self._require(0 <= self.drift < 1, "0 <= drift < 1")
-        self._require(self.misses >= 1, "misses >= 1")
+        self._require(self.misses <= _MISSES_MAX, f"misses <= {_MISSES_MAX}")
         object.__setattr__(self, "valid_for_ns", self.ttl_ns - math.ceil(self.ttl_ns * self.drift))
         self._require(0 < self.local_share <= 1 - self.drift, "0 < local_share <= 1 - drift")
         self._require(self.misses * self.renew_every_ns < self.ttl_ns, "misses x renew_every < ttl")
@@ -82,11 +95,11 @@ class Timing:
         """Return the timing for a lease of ``ttl``, or for a ``heartbeat`` of which ``misses`` in a row end the tenure.
 
         Give either, both or neither (2 s, 3 misses, a lease of 8 s). What is left out is derived: the lease is one
-        heartbeat longer than the misses that it takes to lose it; an attempt is given up after one heartbeat, so that the next
-        one is on its way when the first is missed; the body gets half a heartbeat to stop.
+        heartbeat longer than the misses that it takes to lose it; an attempt is given up after one heartbeat, or five
+        seconds if that is less; the body gets half a heartbeat to stop.
         """
-        if type(misses) is not int or misses < 1:  # a bool would count as 1
-            raise ConfigError("misses", misses, "must be a whole number of at least 1")
+        if type(misses) is not int or not 1 <= misses <= _MISSES_MAX:  # a bool would count as 1
+            raise ConfigError("misses", str(misses)[:40], f"must be a whole number from 1 to {_MISSES_MAX}")
         ttl_ns = None if ttl is None else to_ns("ttl", ttl)
         if heartbeat is not None:
             heartbeat_ns = to_ns("heartbeat", heartbeat)
@@ -97,7 +110,9 @@ class Timing:
         return cls(
             ttl_ns=(misses + 1) * heartbeat_ns if ttl_ns is None else ttl_ns,
             renew_every_ns=heartbeat_ns,
-            attempt_timeout_ns=heartbeat_ns if attempt_timeout is None else to_ns("attempt_timeout", attempt_timeout),
+            attempt_timeout_ns=min(heartbeat_ns, _ATTEMPT_TIMEOUT_NS)
+            if attempt_timeout is None
+            else to_ns("attempt_timeout", attempt_timeout),
             grace_ns=heartbeat_ns // 2 if grace is None else to_ns("grace", grace),
             drift=drift,
             misses=misses,
@@ -121,9 +136,15 @@ class Timing:
         ceiling_ns = self.renew_every_ns >> max(0, 5 - failure_count)
         return ceiling_ns // 2 + int(ceiling_ns * chance / 2)
 
-    def answer_within_ns(self, chance: float) -> int:
-        """Return how long to wait for an answer before asking again; jittered by a quarter for the same reason."""
-        return self.attempt_timeout_ns - int(self.attempt_timeout_ns * chance / 4)
+    def answer_within_ns(self, failure_count: int, chance: float) -> int:
+        """Return how long to wait for an answer before asking again, after that many failures in a row.
+
+        Doubles from the attempt's own time up to a heartbeat: a slow engine gets time to answer, a dead one less to do.
+        Jittered by a quarter, downwards, so that candidates that asked together do not ask again together.
+        """
+        longest_ns = max(self.attempt_timeout_ns, self.renew_every_ns)
+        within_ns = min(self.attempt_timeout_ns << min(failure_count, 40), longest_ns)
+        return within_ns - int(within_ns * chance / 4)
 
     def recheck_after_ns(self, chance: float) -> int:
         """Return how long a standby trusts a silent watch before it claims again.
@@ -137,12 +158,13 @@ class Timing:
         """Return the longest time without a leader once faults have ended and messages take at most ``delay_ns``.
 
         Adds the worst of what may be pending when they end: a watch that died (or a dead incumbent's lease), an
-        answer that will not come, the longest pause between tries for claim and for seal, and eight messages
-        (claim, seal, release, wake and their answers).
+        answer that will not come, the longest pause between tries for claim and for seal, a candidate that has just
+        stepped back, and eight messages (claim, seal, release, wake and their answers).
         """
         asleep_ns = max(self.recheck_after_ns(1.0), math.ceil(self.ttl_ns * (1 + self.drift)))
-        asking_ns = self.attempt_timeout_ns + self.retry_after_ns(5, 1.0)
-        return math.ceil((asleep_ns + 2 * asking_ns) * (1 + self.drift)) + 8 * delay_ns
+        asking_ns = self.answer_within_ns(40, 0.0) + self.retry_after_ns(5, 1.0)
+        stepped_back_ns = self.renew_every_ns  # one that could not seal lets others go first
+        return math.ceil((asleep_ns + 2 * asking_ns + stepped_back_ns) * (1 + self.drift)) + 8 * delay_ns
 
     def _require(self, holds: bool, relation: str) -> None:
         if not holds:

@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match="must be a file that can be read: No such file") as missing:
         load(tmp_path / "missing.txt")
     assert missing.value.value == str(tmp_path / "missing.txt")
-    with pytest.raises(ConfigError, match="must be a file that can be read: Is a directory"):
+    with pytest.raises(ConfigError, match="must be a regular file"):
         load(tmp_path)
     with pytest.raises(ConfigError, match="must be a file that can be read: embedded null"):
         load("story\0.txt")

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tenure.errors import Reason
 from tenure.sim.checkers import CHECKERS, check
-from tenure.sim.history import Entry, History, Kind
+from tenure.sim.history import REASONS, Entry, History, Kind
 from tenure.sim.plan import Options, Plan, draw
 
 PLAN: Plan = draw(Options(1, without=frozenset({"fragile-store"})))
@@ -51,6 +52,7 @@ BROKEN: dict[str, list[tuple[Row, ...]]] = {
         ),
     ],
     "no-lost-wake-up": [
+        ((1, Kind.STANDBY, "A1", 0, 0), (2, Kind.WOKEN, "A1", 0, 0), (3, Kind.FINISHED, "world", 0, 0)),
         ((1, Kind.HEALED, "world", 0, 0), (2, Kind.STANDBY, "A1", 0, 0), (LONG, Kind.FINISHED, "world", 0, 0)),
         (
             (1, Kind.GRANTED, "B1", 1, 1),
@@ -61,6 +63,55 @@ BROKEN: dict[str, list[tuple[Row, ...]]] = {
         ),
     ],
     "orders-in-order": [((1, Kind.EXECUTED, "worker", 2, 0), (2, Kind.EXECUTED, "worker", 1, 0))],
+    "belief-within-lease": [
+        ((1, Kind.LEASED, "store", 1, 9), (2, Kind.HOLDS, "A1", 1, 10)),
+        ((1, Kind.LEASED, "store", 1, 9), (2, Kind.HOLDS, "A1", 1, 8), (3, Kind.RECLOCKED, "A1", 1, 10)),
+        ((2, Kind.HOLDS, "A1", 1, 10),),
+    ],
+    "stopped-in-time": [
+        (
+            (0, Kind.STARTED, "A1", 0, 0),
+            (1, Kind.HOLDS, "A1", 1, LONG),
+            (2, Kind.BEGAN, "A1", 1, 1),
+            (LONG + 1, Kind.FINISHED, "world", 0, 0),
+        ),
+        (
+            (0, Kind.STARTED, "A1", 0, 0),
+            (1, Kind.HOLDS, "A1", 1, 5),
+            (2, Kind.BEGAN, "A1", 1, 1),
+            (3, Kind.FROZE, "A1", 0, 0),
+            (LONG, Kind.THAWED, "A1", 0, 0),
+            (LONG + 1, Kind.FINISHED, "world", 0, 0),
+        ),
+    ],
+    "overstay-is-told": [
+        (
+            (1, Kind.HOLDS, "A1", 1, 5),
+            (2, Kind.BEGAN, "A1", 1, 1),
+            (6, Kind.ENDED, "A1", 1, 1),
+            (6, Kind.LEFT, "A1", 1, 0),
+        ),
+    ],
+    "deposed-stops": [
+        ((1, Kind.BEGAN, "A1", 1, 1), (2, Kind.DEPOSED, "A1", 1, 0), (3, Kind.FINISHED, "world", 0, 0)),
+    ],
+    "released-promptly": [
+        (
+            (1, Kind.HEALED, "world", 0, 0),
+            (2, Kind.GRANTED, "A1", 1, 1),
+            (3, Kind.ENDED, "A1", 1, 1),
+            (LONG, Kind.FREED, "store", 1, 0),
+        ),
+    ],
+    "keeps-office": [
+        (
+            (1, Kind.HEALED, "world", 0, 0),
+            (2, Kind.GRANTED, "A1", 1, 1),
+            (3, Kind.STOPPING, "A1", 1, REASONS.index(reason)),
+        )
+        for reason in (Reason.LAPSED, Reason.STORE_GONE, Reason.DEPOSED)
+    ],
+    "refusals-are-earned": [((1, Kind.SEALED, "sink", 2, 0), (2, Kind.REFUSED, "sink", 2, 0))],
 }
 
 FINE: dict[str, tuple[Row, ...]] = {
@@ -97,6 +148,7 @@ FINE: dict[str, tuple[Row, ...]] = {
         (LONG + 1, Kind.BEGAN, "B1", 2, 1),
     ),
     "no-lost-wake-up": (
+        (0, Kind.WOKEN, "C1", 0, 0),  # by an old watch, when it does not wait
         (1, Kind.STANDBY, "C1", 0, 0),  # since before the faults ended: its watch may be lost
         (2, Kind.HEALED, "world", 0, 0),
         (3, Kind.STANDBY, "A1", 0, 0),
@@ -106,6 +158,50 @@ FINE: dict[str, tuple[Row, ...]] = {
         (2 * LONG, Kind.FINISHED, "world", 0, 0),
     ),
     "orders-in-order": ((1, Kind.EXECUTED, "worker", 1, 0), (2, Kind.EXECUTED, "worker", 1, 0)),
+    "belief-within-lease": ((1, Kind.LEASED, "store", 1, 9), (2, Kind.HOLDS, "A1", 1, 9), (3, Kind.HOLDS, "A1", 1, 5)),
+    "stopped-in-time": (
+        (0, Kind.STARTED, "A1", 0, 0),
+        (1, Kind.HOLDS, "A1", 1, LONG),
+        (2, Kind.BEGAN, "A1", 1, 1),
+        (3, Kind.FROZE, "A1", 0, 0),
+        (2 * LONG, Kind.FAULT, "world", 0, 0),  # frozen: it cannot tell anybody anything
+        (2 * LONG, Kind.THAWED, "A1", 0, 0),
+        (2 * LONG, Kind.STOPPING, "A1", 1, 0),
+        (3 * LONG, Kind.FINISHED, "world", 0, 0),
+    ),
+    "overstay-is-told": (
+        (1, Kind.HOLDS, "A1", 1, 5),
+        (6, Kind.OVERSTAYED, "A1", 1, 0),
+        (7, Kind.ENDED, "A1", 1, 1),
+        (7, Kind.LEFT, "A1", 1, 0),
+        (8, Kind.HOLDS, "A1", 2, 8),
+        (8, Kind.DEPOSED, "A1", 2, 0),
+        (9, Kind.ENDED, "A1", 2, 1),
+        (9, Kind.LEFT, "A1", 2, 0),
+    ),
+    "deposed-stops": (
+        (1, Kind.BEGAN, "A1", 1, 1),
+        (2, Kind.DEPOSED, "A1", 7, 0),  # another tenure
+        (3, Kind.DEPOSED, "A1", 1, 0),
+        (3, Kind.STOPPING, "A1", 1, 1),
+        (4, Kind.DEPOSED, "A1", 1, 0),
+        (5, Kind.FINISHED, "world", 0, 0),
+    ),
+    "released-promptly": (
+        (1, Kind.HEALED, "world", 0, 0),
+        (2, Kind.GRANTED, "A1", 1, 1),
+        (3, Kind.ENDED, "A1", 1, 1),
+        (4, Kind.FREED, "store", 1, 0),
+        (LONG, Kind.FINISHED, "world", 0, 0),
+    ),
+    "keeps-office": (
+        (1, Kind.GRANTED, "A1", 1, 1),
+        (2, Kind.HEALED, "world", 0, 0),
+        (3, Kind.STOPPING, "A1", 1, REASONS.index(Reason.LAPSED)),  # of before
+        (4, Kind.GRANTED, "A1", 2, 1),
+        (5, Kind.STOPPING, "A1", 2, REASONS.index(Reason.RESIGNED)),
+    ),
+    "refusals-are-earned": ((1, Kind.SEALED, "sink", 2, 0), (2, Kind.REFUSED, "sink", 1, 0)),
 }
 
 

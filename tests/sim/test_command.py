@@ -112,6 +112,12 @@ def test_a_script_runs_and_one_that_differs_exits_1(tmp_path: Path) -> None:
         (("sim", "--ttl", "1", "--heartbeat", "2"), "misses x renew_every < ttl"),
         (("sim", "--ttl", "-3"), "ttl -3 s"),
         (("sim", "--ttl", "nan"), "nan"),
+        (("sim", "--ttl", "1e300"), "1e+300"),
+        (("sim", "--ttl", "1e-8"), "0.001 s <= ttl"),
+        (("sim", "--misses", "1" + "0" * 400), "misses"),
+        (("sim", "--script", "/dev/null"), "regular file"),
+        (("sim", "--seed", "1", "--first-seed", "3"), "--first-seed"),
+        (("sim", "--seed", "1", "--story", "--jobs", "0"), "--jobs = 0"),
         (("sim", "--misses", "0"), "misses = 0"),
         (("sim", "--story"), "needs --seed"),
         (("sim", "--script", "no/such/script"), "no/such/script"),
@@ -148,6 +154,19 @@ def test_help_imports_neither_asyncio_nor_the_simulator() -> None:
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     assert "click" in modules
     assert not {"asyncio", "anyio", "rich", "tenure.sim"} & set(modules)
+
+
+def test_output_that_cannot_be_written_is_one_line_and_exit_code_74() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "tenure", "sim", "--seed", "1", "--show"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 74
+    assert len(run.stderr.splitlines()) == 1
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

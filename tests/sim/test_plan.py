@@ -34,6 +34,13 @@ def test_leaving_a_fault_out_leaves_the_others_as_they_were() -> None:
             assert [fault for fault in whole.faults if fault.kind != kind] == list(part.faults)
 
 
+def test_saying_what_the_seed_would_draw_anyway_changes_nothing() -> None:
+    for seed in range(50):
+        plan = draw(Options(seed))
+        assert draw(Options(seed, candidates=plan.candidates)) == plan
+        assert draw(Options(seed, timing=plan.timing)) == plan
+
+
 def test_every_fault_is_at_work_in_some_seed_and_absent_from_others() -> None:
     for kind in FAULTS:
         changed = [draw(Options(seed)) != draw(Options(seed, without=frozenset({kind}))) for seed in range(60)]

@@ -40,6 +40,8 @@ SURFACE = [
     "VirtualClock",
     "Wait",
     "errors",
+    "guard",
+    "sinks",
     "testing",
 ]
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenure.core.candidate import OPEN_ATTEMPTS_MAX, Candidate
+from tenure.core.asking import OPEN_ATTEMPTS_MAX
+from tenure.core.candidate import Candidate
 from tenure.core.effects import (
     Claim,
     Effect,
@@ -114,7 +115,7 @@ class Driver:
             "stand": Stand(),
             "resign": Resign(),
             "give-up": GiveUp(Reason.STALLED),
-            "deposed": Deposed(attempt),
+            "deposed": Deposed(Token(nth_last(self.tokens, happening.back))),
             "failed": Failed(attempt, happening.definite),
             "changed": Changed(attempt),
             "sealed": Sealed(Token(nth_last(self.tokens, happening.back))),
@@ -236,7 +237,7 @@ class Driver:
 
     def check_candidate(self, event: Event, token: Token | None, valid_until: int | None) -> None:
         candidate = self.candidate
-        assert len(candidate._open) <= OPEN_ATTEMPTS_MAX, "rule 11: everything has a limit"
+        assert len(candidate._asking) <= OPEN_ATTEMPTS_MAX, "rule 11: everything has a limit"
         assert (self.running is not None) == (candidate.state in {LEADING, STOPPING})
         assert (candidate.token is None) == (candidate.state in {IDLE, CLAIMING, STANDBY})
         # Nothing but its body's end can be waited for without a timer, so no lost answer strands a candidate.

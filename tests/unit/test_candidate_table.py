@@ -64,11 +64,11 @@ def must_wait(attempt: int, serial: int = 1) -> MustWait:
 LED: list[tuple[Event, int]] = [(Stand(), 0), (granted(1), 0), (Sealed(Token(7)), 0), (Tick(), 2 * SECOND)]
 WAYS: dict[State, list[list[tuple[Event, int]]]] = {
     IDLE: [[], [(Stand(), 0), (Resign(), 0)]],
-    CLAIMING: [[(Stand(), 0)], [(Stand(), 0), (Tick(), 2 * SECOND)], [*LED[:2], (Deposed(2), 0)]],
+    CLAIMING: [[(Stand(), 0)], [(Stand(), 0), (Tick(), 2 * SECOND)], [*LED[:2], (Deposed(Token(7)), 0)]],
     STANDBY: [[(Stand(), 0), (must_wait(1), 0)], [(Stand(), 0), (Tick(), 2 * SECOND), (must_wait(2), 2 * SECOND)]],
     SEALING: [LED[:2], [*LED[:2], (Tick(), 2 * SECOND)]],
     LEADING: [LED[:3], LED],
-    STOPPING: [[*LED, (Resign(), 3 * SECOND)], [*LED, (Tick(), 7 * SECOND)], [*LED, (Deposed(3), 3 * SECOND)]],
+    STOPPING: [[*LED, (Resign(), 3 * SECOND)], [*LED, (Tick(), 7 * SECOND)], [*LED, (Deposed(Token(7)), 3 * SECOND)]],
 }
 VARIANTS: dict[type[Event], list[Event]] = {
     Stand: [Stand()],
@@ -76,7 +76,7 @@ VARIANTS: dict[type[Event], list[Event]] = {
     GiveUp: [GiveUp(Reason.STALLED), GiveUp(Reason.RESIGNED)],
     Granted: [granted(*numbers) for numbers in product(range(7), (5, 7, 9), (1, 2))],
     MustWait: [must_wait(*numbers) for numbers in product(range(7), (1, 2))],
-    Deposed: [Deposed(attempt) for attempt in range(7)],
+    Deposed: [Deposed(Token(token)) for token in (5, 7, 9)],
     Failed: [Failed(*fields) for fields in product(range(7), (True, False))],
     Changed: [Changed(attempt) for attempt in range(7)],
     Sealed: [Sealed(Token(token)) for token in (5, 7, 9)],

@@ -22,6 +22,7 @@ from tenure.errors import (
     TenureError,
     TenureOver,
     Unreachable,
+    UnverifiedToken,
     redact,
 )
 
@@ -56,6 +57,7 @@ EXAMPLES: list[tuple[TenureError, dict[str, object], str]] = [
     ),
     (TenureOver(7, Reason.STORE_GONE), {"token": 7, "reason": Reason.STORE_GONE}, "tenure 7 is over: store-gone"),
     (StaleToken(7, 9), {"token": 7, "highest": 9}, "token 7 is stale: the highest seen is 9"),
+    (UnverifiedToken(9, 7), {"token": 9, "highest": 7}, "token 9 is not verified: the highest seen is 7"),
     (
         Overstay(7, 1_500_000_000),
         {"token": 7, "late_by_ns": 1_500_000_000},

@@ -6,6 +6,7 @@ on standard error and exit code 2, never a traceback.
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
@@ -19,11 +20,13 @@ COMMANDS: Final = {
     "sim": ("tenure.cli.sim", "Attack the election machine with simulated faults."),
 }
 
+CANNOT_WRITE: Final = 74  # EX_IOERR of sysexits.h
 EXIT_CODES: Final = """\b
 Exit codes:
   0    done
   1    a promise was broken (sim: a checker found a violation)
   2    bad input: one line says which value breaks which rule
+  74   the output could not be written
   130  interrupted
 """
 
@@ -57,6 +60,8 @@ def tenure() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    if sys.stdout is None:
+        sys.exit(_complain("tenure: standard output is closed", CANNOT_WRITE))
     try:
         code = tenure(prog_name="tenure", standalone_mode=False)
         sys.stdout.flush()
@@ -70,12 +75,16 @@ def main() -> None:
     except BrokenPipeError:
         # Who reads us has gone (``| head``). Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = CANNOT_WRITE
+    except OSError as error:
+        code = _complain(f"tenure: {error.strerror or error}", CANNOT_WRITE)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (KeyboardInterrupt, click.Abort):
         code = _complain("tenure: interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _complain(line: str, code: int) -> int:
-    click.echo(line, err=True)
+    with suppress(OSError, AttributeError):  # standard error may be closed: then nobody wants to know
+        click.echo(line, err=True)
     return code

@@ -91,7 +91,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     """Attack the election machine with simulated faults, and check what happened.
 
     Each seed draws a world: candidates, timing, a bad network, pauses, crashes, drifting clocks. The shipped machine
-    runs in it in virtual time, and nine checkers read the history. The same seed gives the same history everywhere.
+    runs in it in virtual time, and sixteen checkers read the history. The same seed gives the same history everywhere.
 
     \b
     Examples:
@@ -116,6 +116,10 @@ def command(  # noqa: PLR0913  (click hands every option in)
         timing = Timing.of(ttl=ttl, heartbeat=heartbeat, **({} if misses is None else {"misses": misses}))
     if seed is None and (show or tell):
         raise ConfigError("--show" if show else "--story", "without a seed", "needs --seed N")
+    if not 1 <= jobs <= JOBS_MAX:
+        raise ConfigError("--jobs", jobs, f"must lie between 1 and {JOBS_MAX}")
+    if seed is not None and (seeds, tenures, first_seed) != (None, None, 0):
+        raise ConfigError("--seed", seed, "names one seed: give it without --seeds, --tenures and --first-seed")
     left_out = frozenset(name for names in without for name in names.split(","))
     options = Options(first_seed if seed is None else seed, wild_clocks, left_out, candidates, timing)
     if show:
@@ -124,20 +128,16 @@ def command(  # noqa: PLR0913  (click hands every option in)
         return 0
     if tell:
         return _tell(options, mutant, as_json=as_json)
-    if seed is not None and (seeds is not None or tenures is not None):
-        raise ConfigError("--seed", seed, "names one seed: give it without --seeds and --tenures")
-    seed_count = 1 if seed is not None else _seed_count(seeds, tenures, first_seed)
-    if not 1 <= jobs <= JOBS_MAX:
-        raise ConfigError("--jobs", jobs, f"must lie between 1 and {JOBS_MAX}")
+    seed_count = 1 if seed is not None else _seed_count(seeds, tenures)
     return _run(options, seed_count, tenures, jobs, mutant, as_json=as_json)
 
 
-def _seed_count(seeds: int | None, tenures: int | None, first_seed: int) -> int | None:
+def _seed_count(seeds: int | None, tenures: int | None) -> int | None:
     if seeds is not None and tenures is not None:
         raise ConfigError("--seeds", seeds, "cannot be given together with --tenures")
     for option, value in (("--seeds", seeds), ("--tenures", tenures)):
-        if value is not None and not 1 <= value <= SEED_MAX - first_seed:
-            raise ConfigError(option, value, f"must lie between 1 and {SEED_MAX - first_seed}")
+        if value is not None and not 1 <= value <= SEED_MAX:
+            raise ConfigError(option, value, f"must lie between 1 and {SEED_MAX}")
     return SEEDS_DEFAULT if seeds is None and tenures is None else seeds
 
 
@@ -198,7 +198,7 @@ def _report(summary: _Summary, options: Options, mutant: str | None, elapsed_s: 
         report["smallest"] = {
             "seed": seed,
             "checker": found.checker,
-            "what": judge(small, mutant).violations[0].what,
+            "what": next(again.what for again in judge(small, mutant).violations if again.checker == found.checker),
             "faults": [
                 fault for fault in FAULTS if fault not in small.without and draw(small) != _without(small, fault)
             ],

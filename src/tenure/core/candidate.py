@@ -5,7 +5,7 @@ draws no lot, logs nothing and starts no thread, so the office (real IO) and the
 same machine. Imports nothing but values.
 
 Rules kept here (the numbers are those of DESIGN §1)
- 1. Validity is dated from the send: a request is dated by the step that emitted it, ``_open`` remembers that date, and
+ 1. Validity is dated from the send: a request is dated by the step that emitted it, ``Asking`` remembers that date, and
     an answer, however late, is judged by it. The engine must count a full ttl from every claim or renewal it grants.
  3. One token, one body: whatever ends a tenure also drops its bid. No event leads from STOPPING back to LEADING.
  4. Tokens strictly rise: a grant whose token is not larger than the last one is handed back.
@@ -33,15 +33,12 @@ from typing import Final
 
 from tenure.core import effects as do
 from tenure.core import events as on
+from tenure.core.asking import NEVER, Asking
 from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING, TRANSITIONS, State
 from tenure.errors import ClockError, Reason
 from tenure.model import Bid, Grant, Holder, Token
 from tenure.timing import Timing
 
-NEVER: Final = 2**63 - 1
-# Answers older than the fourth-last attempt are worth nothing: each is sent a heartbeat after the one before, and four
-# heartbeats are a ttl.
-OPEN_ATTEMPTS_MAX: Final = 4
 _TICK: Final = on.Tick()
 _BY_CHOICE: Final = (Reason.RESIGNED, Reason.STALLED)
 
@@ -70,13 +67,10 @@ class Candidate:
         self._bid: Bid | None = None
         self._office: _Office | None = None
         self._highest_token = 0
-        self._attempts = count(1)
-        self._open: dict[int, int] = {}  # attempt → when it was sent; claims and renewals of the current bid
-        self._asked = 0  # the latest of them
+        self._asking = Asking(timing)
         self._watching = 0  # the attempt of the current watch
         self._sealing = 0  # the attempt of the latest seal
-        self._failures = 0
-        self._ask_at = NEVER  # when to claim or renew next
+        self._seal_failures = 0
         self._seal_at = NEVER  # when to seal again
         self._deadline = NEVER  # when to stop (SEALING, LEADING) or to call it an overstay (STOPPING)
 
@@ -104,7 +98,7 @@ class Candidate:
         while now >= self._deadline and not (self.state is LEADING and type(event) is on.BodyEnded):
             self._dispatch(_TICK)  # ends: a deadline leads to a later one, or to none
         self._dispatch(event)
-        wake_at = min(self._ask_at, self._seal_at, self._deadline)
+        wake_at = min(self._asking.due_at, self._seal_at, self._deadline)
         self.wake_at = None if wake_at == NEVER else wake_at
         return self._out
 
@@ -116,7 +110,7 @@ class Candidate:
     # --- Standing and waiting
     def _stand(self, _: on.Stand) -> None:
         self._wanted = True
-        self._failures = 0
+        self._asking.failures = 0
         self._new_bid()
         self._claim()
 
@@ -128,41 +122,40 @@ class Candidate:
         self.state = IDLE
 
     def _claim_due(self, _: on.Tick) -> None:
-        if self._now >= self._ask_at:
+        if self._now >= self._asking.due_at:
             self._claim()
 
     def _ask_failed(self, event: on.Failed) -> None:
-        if event.attempt in self._open:
-            if event.definite:  # Else it may have been carried out, and its answer may still come (rule 7).
-                del self._open[event.attempt]
-            if event.attempt == self._asked:
-                self._retry()
+        if self._asking.failed(event.attempt, definite=event.definite):
+            self._asking.retry(self._now, self._chance)
 
     def _wait(self, event: on.MustWait) -> None:
-        if self._open.pop(event.attempt, None) is None:
+        if self._asking.answered(event.attempt) is None:
             self._stray_wait(event)
             return
         self.state = STANDBY
-        self._failures = 0
-        self._watching = next(self._attempts)
-        self._ask_at = self._now + self._timing.recheck_after_ns(self._chance)
+        self._watching = self._asking.number()
+        self._asking.due_at = self._now + self._timing.recheck_after_ns(self._chance)
         self._out.append(do.Watch(self._watching, event.wait))
 
     def _watch_failed(self, event: on.Failed) -> None:
         if event.attempt == self._watching:
             self.state = CLAIMING
-            self._retry()
+            self._asking.at_once(self._now)  # If it held for a while, this failure is not one in a row.
+            self._asking.retry(self._now, self._chance)
 
     def _changed(self, _: on.Changed) -> None:
         # Whichever watch it ends: if the latest one was lost on its way, an older one is all that the store has, and
         # claiming once too often does no harm.
-        self._claim()
+        self._claim_again()
 
     # --- Office
     def _take(self, event: on.Granted) -> None:
-        sent_at = self._open.pop(event.attempt, None)
+        sent_at = self._asking.answered(event.attempt)
         if sent_at is None:
             self._stray_grant(event)
+            if event.grant.bid == self._bid:  # Ours, but undated (a copy of an answered claim): ask, to have it dated.
+                self._claim_again()
             return
         valid_until = self._date(sent_at)
         stop_at = valid_until - self._timing.grace_ns
@@ -172,16 +165,16 @@ class Candidate:
         self.state = SEALING
         self._highest_token = event.grant.token
         self._office = _Office(event.grant, valid_until)
-        self._failures = 0
-        self._ask_at = sent_at + self._timing.renew_every_ns
+        self._seal_failures = 0
+        self._asking.due_at = sent_at + self._timing.renew_every_ns
         # A seal must fit into what the claim alone gave, however well renewals go: an office that is held but never
         # led keeps out those who could lead.
         self._deadline = stop_at
         self._seal()
 
     def _seal(self) -> None:
-        self._sealing = next(self._attempts)
-        self._seal_at = self._now + self._timing.answer_within_ns(self._chance)
+        self._sealing = self._asking.number()
+        self._seal_at = self._now + self._timing.answer_within_ns(self._seal_failures, self._chance)
         self._out.append(do.Seal(self._sealing, self._held.grant.token))
 
     def _sealed(self, event: on.Sealed) -> None:
@@ -189,6 +182,7 @@ class Candidate:
         if event.token != office.grant.token:
             return
         self.state = LEADING
+        self._asking.succeeded()
         self._seal_at = NEVER
         self._deadline = office.valid_until - self._timing.grace_ns
         self._out.append(do.Publish(do.Elected(event.token, office.valid_until)))
@@ -196,7 +190,7 @@ class Candidate:
 
     def _renewed(self, event: on.Granted) -> None:
         office = self._held
-        sent_at = self._open.pop(event.attempt, None)
+        sent_at = self._asking.answered(event.attempt)
         if event.grant.bid != office.grant.bid:
             self._out.append(do.Release(event.grant.bid))
         elif event.grant.token > office.grant.token:
@@ -205,15 +199,19 @@ class Candidate:
             self._depose()
         elif event.grant.token == office.grant.token and sent_at is not None:
             office.valid_until = max(office.valid_until, self._date(sent_at))
-            self._failures = 0
-            if event.attempt == self._asked:  # An older answer is welcome, but a younger request is on its way already.
-                self._ask_at = sent_at + self._timing.renew_every_ns
+            if self.state is LEADING:
+                self._asking.succeeded()
+            if (
+                event.attempt == self._asking.latest
+            ):  # An older answer is welcome, but a younger request is on its way already.
+                self._asking.due_at = sent_at + self._timing.renew_every_ns
             if self.state is LEADING:
                 self._deadline = office.valid_until - self._timing.grace_ns
 
     def _office_failed(self, event: on.Failed) -> None:
         if event.attempt == self._sealing and self.state is SEALING:
-            self._seal_at = self._now + self._timing.retry_after_ns(1, self._chance)
+            self._seal_failures += 1
+            self._seal_at = self._now + self._timing.retry_after_ns(self._seal_failures, self._chance)
         else:
             self._ask_failed(event)
 
@@ -222,16 +220,15 @@ class Candidate:
             if self.state is SEALING:
                 self._try_anew()
             else:
-                self._stop(Reason.STORE_GONE if self._failures else Reason.LAPSED)
+                self._stop(Reason.STORE_GONE if self._asking.failures else Reason.LAPSED)
             return
-        if self._now >= self._ask_at:
-            self._asked = self._send()
-            self._out.append(do.Renew(self._asked, self._held.grant))
+        if self._now >= self._asking.due_at:
+            self._out.append(do.Renew(self._asking.send(self._now, self._chance), self._held.grant))
         if self._now >= self._seal_at:
             self._seal()
 
     def _deposed(self, event: on.Deposed) -> None:
-        if event.attempt in self._open or event.attempt == self._sealing:
+        if event.token == self._held.grant.token:
             self._depose()
 
     def _resign(self, _: on.Resign) -> None:
@@ -246,7 +243,7 @@ class Candidate:
         self.state = STOPPING
         office = self._held
         office.reason = reason
-        self._ask_at = NEVER
+        self._asking.due_at = NEVER
         self._deadline = office.valid_until
         self._out.append(do.StopBody(office.grant.token, reason))
 
@@ -258,7 +255,8 @@ class Candidate:
             self._end_validity()
 
     def _deposed_while_stopping(self, event: on.Deposed) -> None:
-        if event.attempt in self._open and self._now < self._held.valid_until:  # Once over, an overstay has been told.
+        # Once over, an overstay has been told.
+        if event.token == self._held.grant.token and self._now < self._held.valid_until:
             self._end_validity()
 
     def _end_validity(self) -> None:
@@ -280,18 +278,20 @@ class Candidate:
         if event.token != office.grant.token:
             return
         if office.reason is None:  # The body ended by itself: the work is done.
-            office.reason = Reason.RESIGNED
             self._wanted = False
+            office.reason = Reason.RESIGNED
+            if self._now >= office.valid_until:  # … though later than it should have been.
+                office.reason = Reason.LAPSED
+                self._out.append(do.Publish(do.Overstayed(event.token, self._now - office.valid_until)))
         self._give_up_bid()
         self._out.append(do.Publish(do.Left(event.token, office.reason)))
         if not self._wanted:
             self.state = IDLE
             return
-        self._failures = 0
+        self._asking.failures = 0
         self._new_bid()
-        if office.reason in _BY_CHOICE:  # Others first: who claims at once would win again.
-            self.state = CLAIMING
-            self._ask_at = self._now + self._timing.renew_every_ns
+        if office.reason in _BY_CHOICE:
+            self._let_others_go_first()
         else:
             self._claim()
 
@@ -317,32 +317,32 @@ class Candidate:
         assert self._bid is not None, f"no bid in state {self.state}"
         self._out.append(do.Release(self._bid))
         self._bid = self._office = None
-        self._open.clear()
-        self._ask_at = self._seal_at = self._deadline = NEVER
+        self._asking.stop()
+        self._seal_at = self._deadline = NEVER
 
     def _try_anew(self) -> None:
         self._give_up_bid()
         self._new_bid()
+        self._let_others_go_first()
+
+    def _let_others_go_first(self) -> None:
+        # Who claims at once wins again, before the others have heard that the office is free. One that cannot seal would
+        # then keep it empty for ever.
         self.state = CLAIMING
-        self._retry()
+        self._asking.retry(self._now, self._chance)
+        self._asking.due_at += self._timing.renew_every_ns
 
     def _claim(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"
         self.state = CLAIMING
-        self._asked = self._send()
-        self._out.append(do.Claim(self._asked, self._bid))
+        self._out.append(do.Claim(self._asking.send(self._now, self._chance), self._bid))
 
-    def _send(self) -> int:
-        attempt = next(self._attempts)
-        if len(self._open) >= OPEN_ATTEMPTS_MAX:
-            del self._open[next(iter(self._open))]
-        self._open[attempt] = self._now
-        self._ask_at = self._now + self._timing.answer_within_ns(self._chance)
-        return attempt
-
-    def _retry(self) -> None:
-        self._failures += 1
-        self._ask_at = self._now + self._timing.retry_after_ns(self._failures, self._chance)
+    def _claim_again(self) -> None:
+        if self._asking.at_once(self._now):
+            self._claim()
+        else:
+            self.state = CLAIMING
+            self._asking.retry(self._now, self._chance)
 
     def _date(self, sent_at: int) -> int:
         return self._timing.valid_until(sent_at)

@@ -41,9 +41,9 @@ class MustWait:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """The store answered a renewal, or a sink a seal: this tenure is over. True for ever (rules 3 and 4)."""
+    """The store answered a renewal, or a sink a seal: this tenure is over. True for ever, whichever request it answers."""
 
-    attempt: int
+    token: Token
 
 
 @dataclass(frozen=True, slots=True)

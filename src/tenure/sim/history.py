@@ -6,7 +6,9 @@ about (0: none), ``number`` what the kind says below, ``note`` words for people 
 
 from enum import StrEnum
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from tenure.errors import Reason
 
 
 class Kind(StrEnum):
@@ -16,18 +18,24 @@ class Kind(StrEnum):
     STARTED = "started"
     CRASHED = "crashed"
     STANDBY = "standby"  # it began to wait
+    WOKEN = "woken"  # a watch told it that claiming may help
     WAITS_NO_MORE = "waits no more"
     HOLDS = "holds"  # number: the true instant up to which it believes in this tenure
     RECLOCKED = "reclocked"  # number: the same, after its clock was bent
     LEFT = "left"  # it holds nothing any more
     BEGAN = "began"  # its body began; number: the serial of the bid
-    STOPPING = "stopping"  # the body was told to stop
+    STOPPING = "stopping"  # the body was told to stop; number: of its reason in ``REASONS``
+    DEPOSED = "deposed"  # it heard that this tenure is over
+    FROZE = "froze"
+    THAWED = "thawed"
     ENDED = "ended"  # the body ended; number: the serial of the bid
     RELEASED = "released"  # it sent a release; number: the serial of the bid
     OVERSTAYED = "overstayed"
     # the store
     GRANTED = "granted"  # number: the serial of the bid
     RENEWED = "renewed"
+    LEASED = "leased"  # number: the true instant at which the store will let go unless it is renewed
+    DELETED = "deleted"  # an operator deleted the record of this tenure by hand
     FREED = "freed"  # the office is free again
     ASKED = "asked"  # a claim reached the store
     # the sink and the worker
@@ -39,6 +47,9 @@ class Kind(StrEnum):
     FAULT = "fault"
     HEALED = "healed"  # from here on no more faults
     FINISHED = "finished"
+
+
+REASONS: Final = tuple(Reason)
 
 
 class Entry(NamedTuple):

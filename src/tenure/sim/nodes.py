@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import effects as do
-from tenure.core.events import BodyEnded, Event, Resign, Stand, Tick
+from tenure.core.events import BodyEnded, Changed, Deposed, Event, Failed, GiveUp, Resign, Stand, Tick
 from tenure.core.table import State
+from tenure.errors import Reason
 from tenure.model import Holder, Token
 from tenure.sim.clocks import SimClock
-from tenure.sim.history import Kind
+from tenure.sim.history import REASONS, Kind
 from tenure.sim.plan import name_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 ELECTION: Final = "sim"
 _STAND, _RESIGN, _TICK = Stand(), Resign(), Tick()
+_GIVE_UP: Final = GiveUp(Reason.RESIGNED)
 
 
 class CandidateNode:
@@ -77,6 +79,7 @@ class CandidateNode:
         if self._frozen_since is None:
             self._frozen_since = self.world.now
             self._suspended = suspended
+            self.world.note(Kind.FROZE, self.who)
         self._frozen_until = max(self._frozen_until, until)
         self.world.at(until, self.thaw)
 
@@ -85,6 +88,7 @@ class CandidateNode:
         if self._frozen_since is None or (self.world.now < self._frozen_until and not self.world.healthy):
             return
         since, self._frozen_since = self._frozen_since, None
+        self.world.note(Kind.THAWED, self.who)
         if self._suspended:
             self.bend_clock(lambda clock: clock.suspended(since, self.world.now))
         inbox, self._inbox = self._inbox, []
@@ -110,13 +114,21 @@ class CandidateNode:
         self.bend_clock(lambda clock: clock.set_rate(self.world.now, ppm))
 
     def resign(self) -> None:
+        """Leave by choice: for good, or in favour of another; now and then the wish changes while the body stops."""
         if self.up:
-            self._run(self._feed, _RESIGN)
+            self._run(self._feed, _RESIGN if self.world.chance.hit(0.5) else _GIVE_UP)
+            if self.world.chance.hit(0.2):
+                self._run(self._feed, _STAND)
 
     def receive(self, start: int, event: Event) -> None:
         """Take an answer from the wire; one for an earlier start of this process finds nobody."""
         if self.up and start == self.starts:
             self._run(self._feed, event)
+
+    def deposed(self, start: int, token: Token) -> None:
+        """Take the word of the store, or of the sink, that a tenure is over."""
+        if self.up and start == self.starts:
+            self._run(self._hear_deposed, token)
 
     def write_refused(self, start: int, token: Token) -> None:
         """A sink said that the token is stale: the body raises, and so ends."""
@@ -131,8 +143,14 @@ class CandidateNode:
         else:
             self._inbox.append((call, arguments))
 
+    def _hear_deposed(self, token: Token) -> None:
+        self.world.note(Kind.DEPOSED, self.who, token)
+        self._feed(Deposed(token))
+
     def _feed(self, event: Event) -> None:
         world = self.world
+        if type(event) is Changed:
+            world.note(Kind.WOKEN, self.who)
         todo = self.machine.step(event, self.clock.now(world.now), world.parts.lot(world.chance))
         for effect in todo:
             _PERFORM[type(effect)](self, effect)
@@ -194,6 +212,8 @@ class CandidateNode:
         self._ask(self.world.store.renew, effect.attempt, effect.grant)
 
     def _watch(self, effect: do.Watch) -> None:
+        if not self.world.healthy and self.world.chance.hit(self.world.plan.watch_loss):
+            return
         self._ask(self.world.store.watch, effect.attempt, effect.wait)
 
     def _ask(self, operation: Callable[..., None], attempt: int, subject: Any) -> None:
@@ -210,6 +230,9 @@ class CandidateNode:
         if world.healthy:
             delay_ns = 0
         elif world.chance.hit(plan.seal_loss):
+            if world.chance.hit(0.5):  # the sink is there but cannot be sealed now
+                delay_ns = world.chance.between(0, plan.seal_delay_max_ns)
+                world.at(world.now + delay_ns, self.receive, self.starts, Failed(effect.attempt, definite=False))
             return
         else:
             delay_ns = world.chance.between(0, plan.seal_delay_max_ns)
@@ -230,7 +253,7 @@ class CandidateNode:
         world, plan = self.world, self.world.plan
         stubborn = not world.healthy and world.chance.hit(plan.stubborn)
         longest_ns = plan.stubborn_max_ns if stubborn else plan.timing.grace_ns
-        world.note(Kind.STOPPING, self.who, effect.token, words=effect.reason.value)
+        world.note(Kind.STOPPING, self.who, effect.token, REASONS.index(effect.reason), effect.reason.value)
         world.at(world.now + world.chance.between(0, longest_ns), self._body_over, self.starts, effect.token)
 
     def _publish(self, effect: do.Publish) -> None:

@@ -35,7 +35,10 @@ FAULTS = (
     "fragile-store",
     "worker-restart",
     "reset",
+    "deletion",
+    "lost-watch",
 )
+HERD_MIN = 4  # fewer candidates cannot make a herd
 
 
 class Fault(NamedTuple):
@@ -93,6 +96,7 @@ class Plan:
     spike: float  # share of messages that take up to spike_max_ns
     spike_max_ns: int
     duplicate: float
+    watch_loss: float  # share of watches that nobody keeps, as with a connection that is half open
     seal_loss: float
     seal_delay_max_ns: int
     clock_ppm: tuple[int, ...]  # of each candidate, the store's last
@@ -152,49 +156,64 @@ def draw(options: Options) -> Plan:
     streams = {name: Chance(options.seed * 64 + 2 + number) for number, name in enumerate(FAULTS)}
     chance = Chance(options.seed * 64)
     # Half of all faults are at work in a seed: together they would hide each other, each alone would meet no other.
+    # Everything is drawn, also what is then left out: an option must not change what it does not name.
     at_work = {name for name in FAULTS if streams[name].hit(0.5)} - options.without
-    count = chance.between(CANDIDATES_MIN, CANDIDATES_MAX) if options.candidates is None else options.candidates
-    drift = chance.pick((0.001, 0.01, 0.05, 0.1))
-    timing = options.timing or _draw_timing(chance, drift)
+    drawn_count = chance.between(CANDIDATES_MIN, CANDIDATES_MAX)
+    count = drawn_count if options.candidates is None else options.candidates
+    drawn_timing = _draw_timing(chance, chance.pick((0.001, 0.01, 0.05, 0.1)))
+    timing = options.timing or drawn_timing
     ttl_ns = timing.ttl_ns
     delay_min_ns = chance.pick((MS // 10, MS // 2, 2 * MS, 10 * MS))
-    body_max_ns = chance.pick((ttl_ns // 2, ttl_ns, 3 * ttl_ns))
-    heal_at = chance.between(12, 30) * ttl_ns
-    queue = chance.hit(0.4)
-    fragile = None
-    if "fragile-store" in at_work and count > 3:  # noqa: PLR2004  (fewer cannot make a herd)
-        down_ns = streams["fragile-store"].between(ttl_ns // 16, ttl_ns // 8)
-        fragile = Fragile(limit=count - 1, service_ns=5 * delay_min_ns, down_ns=down_ns)
-    rate_ppm = int(timing.drift * 500_000) if "drift" in at_work else 0
     draft = Plan(
         seed=options.seed,
         wild_clocks=options.wild_clocks,
         candidates=count,
-        queue=queue,
+        queue=chance.hit(0.4),
         timing=timing,
         delay_min_ns=delay_min_ns,
         delay_max_ns=2 * delay_min_ns,
-        loss=streams["loss"].pick((0.01, 0.05, 0.2)) if "loss" in at_work else 0.0,
-        reset=streams["reset"].pick((0.02, 0.1)) if "reset" in at_work else 0.0,
-        spike=streams["delay"].pick((0.02, 0.1, 0.3)) if "delay" in at_work else 0.0,
+        loss=_if("loss" in at_work, streams["loss"].pick((0.01, 0.05, 0.2))),
+        reset=_if("reset" in at_work, streams["reset"].pick((0.02, 0.1))),
+        spike=_if("delay" in at_work, streams["delay"].pick((0.02, 0.1, 0.3))),
         spike_max_ns=streams["delay"].pick((ttl_ns // 8, ttl_ns, 2 * ttl_ns)),
-        duplicate=streams["duplicate"].pick((0.02, 0.2)) if "duplicate" in at_work else 0.0,
-        seal_loss=streams["slow-seal"].pick((0.1, 0.5)) if "slow-seal" in at_work else 0.0,
+        duplicate=_if("duplicate" in at_work, streams["duplicate"].pick((0.02, 0.2))),
+        watch_loss=_if("lost-watch" in at_work, streams["lost-watch"].pick((0.2, 0.6))),
+        seal_loss=_if("slow-seal" in at_work, streams["slow-seal"].pick((0.1, 0.5))),
         seal_delay_max_ns=streams["slow-seal"].pick((ttl_ns // 4, ttl_ns)) if "slow-seal" in at_work else 0,
-        clock_ppm=tuple(streams["drift"].between(-rate_ppm, rate_ppm) for _ in range(count + 1)),
-        body_max_ns=body_max_ns,
+        clock_ppm=_draw_rates(streams["drift"], count, timing.drift if "drift" in at_work else 0.0),
+        body_max_ns=chance.pick((ttl_ns // 2, ttl_ns, 3 * ttl_ns)),
         act_every_ns=chance.pick((ttl_ns // 4, ttl_ns // 2)),
         body_checks=chance.hit(0.5),
-        stubborn=streams["stubborn-body"].pick((0.1, 0.5)) if "stubborn-body" in at_work else 0.0,
+        stubborn=_if("stubborn-body" in at_work, streams["stubborn-body"].pick((0.1, 0.5))),
         stubborn_max_ns=streams["stubborn-body"].pick((ttl_ns // 2, 3 * ttl_ns)),
         idle_max_ns=chance.pick((ttl_ns // 16, ttl_ns)),
-        fragile=fragile,
+        fragile=_draw_fragile(streams["fragile-store"], count, ttl_ns, delay_min_ns)
+        if "fragile-store" in at_work
+        else None,
         faults=(),
         stay_down=(),
-        heal_at=heal_at,
-        end_at=heal_at,
+        heal_at=chance.between(12, 30) * ttl_ns,
+        end_at=0,
     )
     return _with_faults(draft, streams, at_work)
+
+
+def _if(at_work: bool, share: float) -> float:
+    return share if at_work else 0.0
+
+
+def _draw_rates(chance: Chance, count: int, drift: float) -> tuple[int, ...]:
+    """Draw how fast each clock runs, the store's last, in ppm of true time: within half the declared drift."""
+    bound_ppm = int(drift * 500_000)
+    rates = [chance.between(-bound_ppm, bound_ppm) for _ in range(CANDIDATES_MAX + 1)]
+    return (*rates[:count], rates[-1])
+
+
+def _draw_fragile(chance: Chance, count: int, ttl_ns: int, delay_min_ns: int) -> Fragile | None:
+    down_ns = chance.between(ttl_ns // 16, ttl_ns // 8)
+    if count < HERD_MIN:
+        return None
+    return Fragile(limit=count - 1, service_ns=5 * delay_min_ns, down_ns=down_ns)
 
 
 def _draw_timing(chance: Chance, drift: float) -> Timing:
@@ -224,13 +243,14 @@ def _with_faults(plan: Plan, streams: dict[str, Chance], at_work: set[str]) -> P
         "wall-step": 2 * ttl_ns,
         "resign": 0,
         "worker-restart": 0,
+        "deletion": 0,
     }
     for kind, longest in longest_ns.items():
         chance = streams[kind]
         for _ in range(chance.between(1, 6) if kind in at_work else 0):
             at = chance.between(0, plan.heal_at)
             for_ns = min(chance.between(longest // 16, longest), plan.heal_at - at)
-            who = chance.between(0, plan.candidates - 1) if not kind.startswith(("store", "worker")) else -1
+            who = chance.between(0, plan.candidates - 1) if not kind.startswith(("store", "worker", "deletion")) else -1
             note = _partition_note(chance) if kind == "partition" else ""
             faults.append(Fault(at, kind, who, for_ns, note))
     if plan.wild_clocks:

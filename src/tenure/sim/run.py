@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice, takewhile
 from typing import TYPE_CHECKING, Final
 
-from tenure.sim.checkers import Violation, check
+from tenure.sim.checkers import OF_CLOCKS, Violation, check
 from tenure.sim.history import History, Kind
 from tenure.sim.mutants import find
 from tenure.sim.plan import SEED_MAX, Options, Plan, draw
@@ -42,7 +42,7 @@ def judge(options: Options, mutant: str | None = None) -> Outcome:
     overlap = any(violation.checker == OVERLAP for violation in found)
     if options.wild_clocks:
         # Clocks that break their bound break belief, and nothing else: that is what the mode is there to show.
-        found = [violation for violation in found if violation.checker != OVERLAP]
+        found = [violation for violation in found if violation.checker not in OF_CLOCKS]
     tenure_count = sum(entry.kind is Kind.BEGAN for entry in history)
     return Outcome(options.seed, tenure_count, plan.end_at, tuple(found), overlap)
 
@@ -65,12 +65,28 @@ def judge_seeds(first: Options, seed_count: int | None, jobs: int, mutant: str |
     yield from _on_cores(chunks, jobs, mutant)
 
 
+def _end_with_parent() -> None:
+    """Leave when the parent is gone, however it went: a worker that waits for work from nobody is an orphan."""
+    import os  # noqa: PLC0415
+    from multiprocessing import connection, parent_process  # noqa: PLC0415
+    from threading import Thread  # noqa: PLC0415
+
+    parent = parent_process()
+    assert parent is not None, "only a worker calls this"
+
+    def wait() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
 def _on_cores(chunks: Iterator[tuple[Options, ...]], jobs: int, mutant: str | None) -> Iterator[Outcome]:
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415  (one core does not need it)
     from multiprocessing import get_context  # noqa: PLC0415
 
     # Spawned, not forked: a progress bar runs on a thread of its own, and forking beside threads is not safe.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
         pending: list[Future[list[Outcome]]] = []
         try:
             while True:

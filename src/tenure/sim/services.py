@@ -6,7 +6,7 @@ The store runs the shipped ``MemoryEngine`` on a clock of its own; sink and work
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tenure.core.events import Changed, Deposed, Event, Failed, Granted, MustWait, Sealed
+from tenure.core.events import Changed, Event, Failed, Granted, MustWait, Sealed
 from tenure.errors import StaleToken
 from tenure.model import Bid, Grant, Token, Wait
 from tenure.sim.history import Kind
@@ -63,6 +63,7 @@ class StoreNode:
         answer = self.engine.claim(bid, self._now())
         self._settle()
         if isinstance(answer, Grant):
+            self._note_lease(answer.token)
             self._answer(asker, start, Granted(attempt, answer))
         else:
             self._answer(asker, start, MustWait(attempt, answer))
@@ -73,9 +74,10 @@ class StoreNode:
         if isinstance(answer, Grant):
             self.world.note(Kind.RENEWED, "store", answer.token)
             self._settle()
+            self._note_lease(answer.token)
             self._answer(asker, start, Granted(attempt, answer))
         else:
-            self._answer(asker, start, Deposed(attempt))
+            self.world.send(self.number, asker.number, asker.deposed, start, grant.token)
 
     def release(self, bid: Bid) -> None:
         if self.world.now >= self._down_until:
@@ -93,6 +95,13 @@ class StoreNode:
     def hung_up(self, number: int) -> None:
         """The connection of a process that died is closed: nobody watches there any more."""
         self._drop_watch(number)
+        self._settle()
+
+    def delete(self) -> None:
+        """An operator deletes the record by hand: the office is free while its holder believes in it."""
+        if self._held is not None:
+            self.world.note(Kind.DELETED, "store", self._held.token)
+        self.engine.delete(ELECTION)
         self._settle()
 
     def fail(self, until: int, *, silent: bool) -> None:
@@ -133,6 +142,11 @@ class StoreNode:
             self._wake(now)
         self._set_timer(now)
 
+    def _note_lease(self, token: Token) -> None:
+        """Write down up to when the office is taken, whatever happens."""
+        end = self.engine.next_expiry(ELECTION, self._now())
+        self.world.note(Kind.LEASED, "store", token, 0 if end is None else self.clock.true_at(end))
+
     def _wake(self, now: int) -> None:
         for number, (asker, start, attempt, wait) in list(self._watches.items()):
             if self.engine.may_help(wait, now):
@@ -169,11 +183,10 @@ class SinkNode:
         try:
             self._fence.admit(effect.token)
         except StaleToken:
-            answer: Event = Deposed(effect.attempt)
+            self.world.send(self.number, asker.number, asker.deposed, start, effect.token)
         else:
             self.world.note(Kind.SEALED, "sink", effect.token)
-            answer = Sealed(effect.token)
-        self.world.send(self.number, asker.number, asker.receive, start, answer)
+            self.world.send(self.number, asker.number, asker.receive, start, Sealed(effect.token))
 
     def write(self, asker: "CandidateNode", start: int, token: Token) -> None:
         try:

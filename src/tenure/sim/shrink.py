@@ -35,7 +35,7 @@ def command(options: Options, mutant: str | None, *extra: str) -> str:
     if options.wild_clocks:
         words.append("--wild-clocks")
     if options.timing is not None:
-        words.append(f"--ttl {options.timing.ttl_ns / 1e9:g} --heartbeat {options.timing.renew_every_ns / 1e9:g}")
+        words.append(f"--ttl {options.timing.ttl_ns / 1e9!r} --heartbeat {options.timing.renew_every_ns / 1e9!r}")
         words.append(f"--misses {options.timing.misses}")
     if mutant is not None:
         words.append(f"--mutant {mutant}")

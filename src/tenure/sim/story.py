@@ -21,6 +21,9 @@ _WORDS: Final = {
     Kind.OVERSTAYED: "{who} body of {token} OVERSTAYS",
     Kind.GRANTED: "grants {token} to {who}",
     Kind.RENEWED: "renews {token}",
+    Kind.LEASED: "keeps {token} till {instant:.3f}",
+    Kind.DELETED: "record of {token} deleted",
+    Kind.DEPOSED: "{who} hears: {token} is over",
     Kind.FREED: "{token} is over, office free",
     Kind.ASKED: "claim of {who}, bid {serial}",
     Kind.SEALED: "sealed with {token}",
@@ -59,7 +62,7 @@ def _line(cells: tuple[str, ...] | list[str]) -> str:
 
 
 def _column(entry: Entry, holding: set[str]) -> str:
-    if entry.kind in (Kind.GRANTED, Kind.RENEWED, Kind.FREED, Kind.ASKED):
+    if entry.who == "store" or entry.kind in (Kind.GRANTED, Kind.ASKED):
         return "store"
     if entry.who in ("sink", "worker"):
         return "sink"

@@ -68,7 +68,7 @@ class World:
             if lot() < plan.spike:
                 delay += int(lot() * plan.spike_max_ns)
             if lot() < plan.duplicate:
-                self._deliver_at(self.now + delay + int(lot() * plan.spike_max_ns), deliver, arguments)
+                self._deliver_at(self.now + delay + int(lot() * plan.timing.ttl_ns), deliver, arguments)
         self._deliver_at(self.now + delay, deliver, arguments)
 
     def _deliver_at(self, instant: int, deliver: Callable[..., None], arguments: tuple[Any, ...]) -> None:
@@ -96,7 +96,7 @@ class World:
         self.note(Kind.FINISHED, "world")
         return self.history
 
-    def _strike(self, fault: Fault) -> None:
+    def _strike(self, fault: Fault) -> None:  # noqa: C901  (one case a fault)
         self.note(Kind.FAULT, "world", words=show_fault(fault).strip())
         until = self.now + fault.for_ns
         match fault.kind:
@@ -120,6 +120,8 @@ class World:
                     self.nodes[fault.who].set_clock_rate(rate_ppm)
             case "store-restart" | "store-outage":
                 self.store.fail(until, silent=fault.kind == "store-outage")
+            case "deletion":
+                self.store.delete()
             case "resign":
                 self.nodes[fault.who].resign()
             case "worker-restart":

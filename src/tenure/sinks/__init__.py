@@ -1,1 +1,50 @@
-"""Where the promise is kept: a sink accepts a write iff its token is not older than one it has seen."""
+"""Where the promise is kept: a sink accepts a write iff its token is not older than one it has seen.
+
+Names are imported when they are first used: the rule itself (``Fence``) needs no database.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenure.sinks.base import Bound as Bound
+    from tenure.sinks.base import Sink as Sink
+    from tenure.sinks.base import Verify as Verify
+    from tenure.sinks.fence import Fence as Fence
+    from tenure.sinks.sqlite import BoundSQLite as BoundSQLite
+    from tenure.sinks.sqlite import SQLiteSink as SQLiteSink
+    from tenure.sinks.sqlite import fenced_tables as fenced_tables
+    from tenure.sinks.sqlite import guard as guard
+    from tenure.sinks.sqlite import install_triggers as install_triggers
+    from tenure.sinks.sqlite import present as present
+    from tenure.sinks.sqlite import remove_triggers as remove_triggers
+    from tenure.sinks.sqlite import withdraw as withdraw
+
+# Name → module of this package that it comes from.
+EXPORTS = {
+    "Bound": "base",
+    "Sink": "base",
+    "Verify": "base",
+    "Fence": "fence",
+    "BoundSQLite": "sqlite",
+    "SQLiteSink": "sqlite",
+    "fenced_tables": "sqlite",
+    "guard": "sqlite",
+    "install_triggers": "sqlite",
+    "present": "sqlite",
+    "remove_triggers": "sqlite",
+    "withdraw": "sqlite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = EXPORTS.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tenure.sinks' has no attribute {name!r}")
+    value = getattr(import_module(f"tenure.sinks.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *EXPORTS})

@@ -18,6 +18,6 @@ class Fence:
 
     def admit(self, token: Token) -> None:
         """Raise the fence to ``token``, or raise StaleToken and change nothing. A seal is this without a write."""
-        if token < self.highest:
+        if not token >= self.highest:  # Not "token < highest": what does not compare at all is refused too.
             raise StaleToken(token, self.highest)
         self.highest = token

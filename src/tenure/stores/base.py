@@ -60,6 +60,16 @@ class Store(Protocol):
         """What this engine promises."""
         ...
 
+    @property
+    def address(self) -> str:
+        """Where the engine is, as a URL without secrets."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """A name that this engine keeps for ever and no other has: fences are named by it and the election."""
+        ...
+
     async def claim(self, bid: Bid) -> Grant | Wait:
         """Ask for the office. Safe to repeat with the same bid, which is how a lost answer is found again (rule 7)."""
         ...

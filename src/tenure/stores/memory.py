@@ -5,6 +5,7 @@
 so it elects among the tasks of one event loop and never among machines.
 """
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -42,6 +43,7 @@ class MemoryEngine:
 
     def __init__(self, *, queue: bool = False) -> None:
         self.queue = queue
+        self.identity = f"memory-{secrets.token_hex(8)}"
         self._records: dict[str, _Record] = {}
         # One counter for all elections, and no record holds it: it survives the deletion of any record.
         self._last_token = 0
@@ -187,11 +189,19 @@ class MemoryStore:
             expiry_slack_ns=0,
         )
 
+    @property
+    def address(self) -> str:
+        return "memory://"
+
+    @property
+    def identity(self) -> str:
+        return self._engine.identity
+
     async def claim(self, bid: Bid) -> Grant | Wait:
         traits = self.traits
         if not traits.ttl_min_ns <= bid.ttl_ns <= traits.ttl_max_ns:
             detail = f"ttl of {bid.ttl_ns} ns is not between {traits.ttl_min_ns} and {traits.ttl_max_ns} ns"
-            raise Refused("memory://", "claim", detail)
+            raise Refused(self.address, "claim", detail)
         return self._engine.claim(bid, self._clock.now())
 
     async def renew(self, grant: Grant) -> Grant | Ended:
@@ -204,8 +214,9 @@ class MemoryStore:
         election = wait.bid.election
         self._engine.watching(wait.bid, +1, self._clock.now())
         try:
-            while not self._engine.may_help(wait, self._clock.now()):
-                await self._news(election, self._engine.next_expiry(election, self._clock.now()))
+            # One reading of the clock per turn: a lease that ended between two would be neither held nor yet to end.
+            while not self._engine.may_help(wait, now := self._clock.now()):
+                await self._news(election, self._engine.next_expiry(election, now))
         finally:
             self._engine.watching(wait.bid, -1, self._clock.now())
 

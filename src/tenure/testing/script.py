@@ -11,7 +11,7 @@ A line is an event, ``at=`` its time and, if wanted, ``chance=`` its lot (0.5 un
 effects in their order (``—``: none) and, in brackets, where the candidate then stands, until when its office may be
 believed in, and its timer. Brackets that are not written are not compared; ``rewrite`` writes them. ``timing`` takes
 the keywords of ``Timing.of``. ``#`` starts a comment. Events: ``stand``, ``resign``, ``give-up``, ``tick``, ``granted ATTEMPT
-token=T``, ``must-wait ATTEMPT behind=T``, ``deposed ATTEMPT``, ``failed ATTEMPT definite|unknown``, ``changed ATTEMPT``,
+token=T``, ``must-wait ATTEMPT behind=T``, ``deposed T``, ``failed ATTEMPT definite|unknown``, ``changed ATTEMPT``,
 ``sealed T``, ``ended T``. An answer belongs to the bid that its attempt was sent for, unless ``bid=`` names another.
 
 Rules of this file
@@ -110,6 +110,9 @@ class Outcome:
 def load(path: Path | str) -> Script:
     """Read and parse the story at ``path``. Raises ConfigError also if the file cannot be read or is not UTF-8."""
     try:
+        if not Path(path).is_file():  # A pipe would keep us waiting for ever.
+            Path(path).stat()
+            raise ConfigError("script", path, "must be a regular file")
         with Path(path).open("rb") as file:
             content = file.read(SCRIPT_BYTES_MAX + 1)
         text = content.decode("utf-8-sig")
@@ -271,7 +274,7 @@ _VERBS = {
     "tick": _Verb((), (), lambda _, __: into.Tick()),
     "granted": _Verb(("attempt",), ("token", "bid"), _Teller.granted),
     "must-wait": _Verb(("attempt",), ("behind", "bid"), _Teller.must_wait),
-    "deposed": _Verb(("attempt",), (), lambda _, said: into.Deposed(said["attempt"])),
+    "deposed": _Verb(("token",), (), lambda _, said: into.Deposed(Token(said["token"]))),
     "failed": _Verb(("attempt", "outcome"), (), lambda _, said: into.Failed(said["attempt"], bool(said["outcome"]))),
     "changed": _Verb(("attempt",), (), lambda _, said: into.Changed(said["attempt"])),
     "sealed": _Verb(("token",), (), lambda _, said: into.Sealed(Token(said["token"]))),

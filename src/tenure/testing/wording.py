@@ -6,7 +6,7 @@ Writing then reading is the identity for every time and number. Nothing here kno
 import re
 from decimal import Decimal
 
-from tenure.core.candidate import NEVER, Candidate
+from tenure.core.candidate import Candidate
 from tenure.core.effects import (
     Claim,
     Effect,
@@ -43,7 +43,7 @@ def read_time(name: str, word: str) -> int:
     if found is None:
         raise ConfigError(name, word or "nothing", "must be a time with its unit, such as 40ms, 2.5s or 0")
     ns = Decimal(found["number"] or 0) * _UNITS[found["unit"] or "ns"]
-    require(ns == int(ns) and ns < NEVER, name, word, "must be whole nanoseconds, and less than 292 years")
+    require(ns == int(ns) and ns < 2**63, name, word, "must be whole nanoseconds, and less than 292 years")
     return int(ns)
 
 

@@ -1,0 +1,92 @@
+"""How a candidate asks the store: which requests are under way, when each was sent (rule 1), and when to ask next."""
+
+from itertools import count
+from typing import Final
+
+from tenure.timing import Timing
+
+NEVER: Final = 2**64  # later than any clock can show
+# The pause between unanswered attempts doubles up to a heartbeat, so sixteen of them span any ttl: whatever is forgotten
+# was sent so long ago that its answer could not give office any more.
+OPEN_ATTEMPTS_MAX: Final = 16
+
+
+HASTY_WAKES_MAX: Final = 4
+
+
+class Asking:
+    """Claims and renewals of one candidate, one after the other. Bounded (rule 11)."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.due_at = NEVER  # when to ask next
+        self.failures = 0  # in a row; an attempt of which nothing was heard is one
+        self.latest = 0
+        self.latest_sent_at = 0
+        self._timing = timing
+        self._unheard = False  # whether nothing at all was heard of the latest
+        self._hasty = 0  # wake-ups in a row that came just after the claim before
+        self._numbers = count(1)
+        self._open: dict[int, int] = {}  # attempt → when it was sent
+
+    def number(self) -> int:
+        """Return a number that no attempt has had: for watches and seals, which need no date."""
+        return next(self._numbers)
+
+    def send(self, now: int, chance: float) -> int:
+        """Open an attempt and set when to ask again should it stay unanswered; the oldest of too many is forgotten."""
+        if self._unheard:
+            self.failures += 1
+        if len(self._open) >= OPEN_ATTEMPTS_MAX:
+            del self._open[next(iter(self._open))]
+        self.latest, self.latest_sent_at, self._unheard = self.number(), now, True
+        self._open[self.latest] = now
+        self.due_at = now + self._timing.answer_within_ns(self.failures, chance)
+        return self.latest
+
+    def retry(self, now: int, chance: float) -> None:
+        """Count a failure and set when to ask again."""
+        self.failures += 1
+        self.due_at = now + self._timing.retry_after_ns(self.failures, chance)
+
+    def succeeded(self) -> None:
+        """Forget failures: what was asked for is there."""
+        self.failures = self._hasty = 0
+
+    def at_once(self, now: int) -> bool:
+        """Say whether a wake-up may be followed at once. A few that come just after the last claim may (locks change
+        hands quickly); then not, or a watch that returns early every time would become a loop.
+        """
+        if now - self.latest_sent_at >= self._timing.retry_after_ns(1, 1.0):
+            self.succeeded()
+        else:
+            self._hasty += 1
+        return self._hasty <= HASTY_WAKES_MAX
+
+    def answered(self, attempt: int) -> int | None:
+        """Close an attempt; returns when it was sent, None if it is not open."""
+        if attempt == self.latest:
+            self._unheard = False
+        return self._open.pop(attempt, None)
+
+    def failed(self, attempt: int, *, definite: bool) -> bool:
+        """Note a failure; returns whether it is news of the latest. Unknown: it stays open, its answer may come (rule 7)."""
+        if definite:
+            self._open.pop(attempt, None)
+        news = attempt == self.latest and self._unheard
+        self._unheard = self._unheard and not news
+        return news
+
+    def stop(self) -> None:
+        """Ask no more, and close all attempts: the bid that they belonged to is over."""
+        self._open.clear()
+        self._unheard = False
+        self.due_at = NEVER
+
+    def __contains__(self, attempt: int) -> bool:
+        return attempt in self._open
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __repr__(self) -> str:
+        return f"<Asking {self._open} due {self.due_at} failures {self.failures} hasty {self._hasty} unheard {self._unheard} {self._numbers}>"

@@ -1,0 +1,185 @@
+"""A SQLite database as a sink: transactions that are bound to a tenure, and the seal.
+
+Check and write are one transaction of the caller's own database (``row`` has the check, ``line`` the connection). A
+transaction has the write lock from its first moment, so a second leader's seal waits for it, and what it wrote is there
+before the seal or not at all. While a leader is frozen inside a transaction nobody can write or seal, as always with
+SQLite: keep them short, and let nothing in them wait for the world outside.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from inspect import isawaitable, iscoroutine
+from typing import Self, TypeVar
+
+from anyio import to_thread
+
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, StoreError, Unreachable, UnverifiedToken
+from tenure.model import Token
+from tenure.sinks.base import Bound, Verify
+from tenure.sinks.sqlite.line import Connect, Line
+from tenure.sinks.sqlite.row import HOLD, RAISE, highest_of
+from tenure.sinks.sqlite.triggers import stale_fence
+
+T = TypeVar("T")
+
+_PRIMARY_CODE = 0xFF  # SQLite's extended result codes keep the primary one in their lowest byte.
+_NOT_SENT = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN}
+
+
+class BoundSQLite:
+    """A sink as one tenure may use it: ``with`` is one fenced transaction, and may be used again and again.
+
+    It gives the connection, commits at the end, and rolls back on any error. Entering raises StaleToken if a larger
+    token was here, and UnverifiedToken if ``verify=`` would not confirm a higher one. The connection is the sink's own
+    and may be used only inside; COMMIT and ROLLBACK are refused there, and savepoints are not. Everything else that it
+    raises is sqlite3's.
+    """
+
+    __slots__ = ("_fence", "_line", "_statement", "_token", "_verify")
+
+    def __init__(self, sink: "SQLiteSink", term: Bound) -> None:
+        self._fence, self._token = term.fence, term.token
+        self._line, self._verify = sink.line, sink.verify
+        self._statement = RAISE if sink.verify is None else HOLD
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            return self._line.begin(self._fence, self._token, self._statement)
+        except UnverifiedToken:
+            if not _confirmed(self._verify, self._fence, self._token):
+                raise
+        return self._line.begin(self._fence, self._token, RAISE)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._line.commit()
+            return
+        try:
+            stale = _stale(self._line, error)
+        finally:
+            self._line.roll_back()
+        if stale is not None:
+            raise stale from error
+        if isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_AUTH:
+            rule = "must not be used inside: what came after would not be fenced"
+            raise ConfigError("transaction", "COMMIT or ROLLBACK", rule) from error
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Call ``work`` with the connection of a fenced transaction, in a worker thread, and return what it returns.
+
+        Cancellation waits until the transaction has ended, so that its outcome is known.
+        """
+        return await to_thread.run_sync(self._run, work)
+
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self as connection:
+            return work(connection)
+
+
+class SQLiteSink:
+    """A SQLite database that refuses writes of a leader that was succeeded.
+
+    ``database`` is a path, or a function that opens a connection with settings of your own; it must say
+    ``isolation_level=None`` and ``check_same_thread=False``. The sink has one connection, opened when it is first needed,
+    and any number of threads may use it. It sets the connection's authorizer. With ``verify``, a token higher than any
+    seen is confirmed by it first, without a lock being held.
+
+    Fences only what is written through it, through ``guard``, or to tables with triggers.
+    """
+
+    def __init__(self, database: str | os.PathLike[str] | Connect, *, verify: Verify | None = None) -> None:
+        self.verify = verify
+        if callable(database):
+            self.name, connect = "sqlite sink", database
+        else:
+            path = os.fspath(database)
+            if path in {"", ":memory:"}:
+                raise ConfigError("database", repr(path), "must be a file: nobody else could see what is in memory")
+            self.name = f"sqlite sink {path}"
+            connect = partial(sqlite3.connect, path, isolation_level=None, check_same_thread=False)
+        self.line = Line(connect, self.name)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def bind(self, term: Bound) -> BoundSQLite:
+        """Return the sink as ``term`` may use it. It fails once that tenure has been succeeded."""
+        return BoundSQLite(self, term)
+
+    def transaction(self, term: Bound) -> BoundSQLite:
+        """Return a transaction whose writes count under ``term``: ``with sink.transaction(term) as connection: …``."""
+        return BoundSQLite(self, term)
+
+    async def run(self, term: Bound, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Call ``work`` with the connection of a fenced transaction, in a worker thread (see ``BoundSQLite.run``)."""
+        return await BoundSQLite(self, term).run(work)
+
+    async def seal(self, fence: str, token: Token) -> None:
+        """Raise the fence to ``token`` (see ``Sink``). Waits for the transaction that is under way, if there is one."""
+        verify = self.verify
+        try:
+            await self._seal(fence, token, RAISE if verify is None else HOLD)
+        except UnverifiedToken:
+            if verify is None or not await _asked(verify, fence, token):
+                raise
+            await self._seal(fence, token, RAISE)
+
+    def close(self) -> None:
+        """Close the connection; a transaction that is under way ends first. The sink cannot be used again."""
+        self.line.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _seal(self, fence: str, token: Token, statement: str) -> None:
+        # Abandoned if it is cancelled: a late seal harms nobody, and a leader that is over must not wait for a lock.
+        await to_thread.run_sync(self._seal_now, fence, token, statement, abandon_on_cancel=True)
+
+    def _seal_now(self, fence: str, token: Token, statement: str) -> None:
+        try:
+            self.line.begin(fence, token, statement)
+            self.line.commit()
+        except sqlite3.Error as error:
+            raise _store_error(self.name, error) from error
+
+
+async def _asked(verify: Verify, fence: str, token: Token) -> bool:
+    """Ask in a thread, since it may block; what an ``async def`` gives back is awaited here."""
+    # In a tuple: trio takes a thread that returns a coroutine for a mistake.
+    (answer,) = await to_thread.run_sync(lambda: (verify(fence, token),))
+    return await answer if isawaitable(answer) else answer
+
+
+def _confirmed(verify: Verify | None, fence: str, token: int) -> bool:
+    """Ask from a thread that cannot await. An ``async`` verify can only be asked by a seal, so here it confirms nothing."""
+    answer = verify is not None and verify(fence, Token(token))
+    if iscoroutine(answer):
+        answer.close()
+    return answer if isinstance(answer, bool) else False
+
+
+def _stale(line: Line, error: BaseException) -> StaleToken | None:
+    """Return what a trigger meant that found a presented token to be stale."""
+    fence = stale_fence(error)
+    token = None if fence is None else line.presence.tokens.get(fence)
+    if fence is None or token is None:  # Not a trigger's error, or one of another connection.
+        return None
+    return StaleToken(token, highest_of(line.cursor, fence))
+
+
+def _store_error(name: str, error: sqlite3.Error) -> StoreError:
+    """Return what an error of a seal says about its outcome."""
+    if _code(error) in _NOT_SENT:
+        return Unreachable(name, "seal", str(error))
+    if _code(error) == sqlite3.SQLITE_IOERR:
+        return OutcomeUnknown(name, "seal", str(error))
+    return Refused(name, "seal", str(error))
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
