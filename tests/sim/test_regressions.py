@@ -14,10 +14,11 @@ ENTRIES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "regressi
 ]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry['mutant']}-{entry['seed']}")
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry['checker']}-{entry['seed']}")
 def test_seed_passes_now_and_fails_with_the_mistake_put_back(entry: dict[str, Any]) -> None:
     options = Options(entry["seed"], without=frozenset(entry.get("without", ())), candidates=entry.get("candidates"))
     assert judge(options).violations == ()
-    assert entry["checker"] in {violation.checker for violation in judge(options, entry["mutant"]).violations}
+    if "mutant" in entry:
+        assert entry["checker"] in {violation.checker for violation in judge(options, entry["mutant"]).violations}
     assert entry["story"].strip()
     assert entry["fixed_by"].strip()

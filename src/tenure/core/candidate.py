@@ -14,6 +14,7 @@ Rules kept here (the numbers are those of DESIGN §1)
     will not end cannot hold the office: its lease dies.
  7. Unknown is an outcome: after a lost answer the same bid is asked again, and the lost answer is still good if it comes.
  8. Belief is a comparison: ``valid_until`` is the whole of it; there is no flag that says "leader".
+ 9. Renewal cannot outlive work: GiveUp ends a tenure whose body has stalled, however well its renewals go.
 10. Waiting is by watch; a standby asks again by itself only when the watch has been silent for two ttl.
 11. Everything has a limit: attempts remembered, time to seal, time between tries.
 13. Time and chance come in with the step.

@@ -85,6 +85,8 @@ class StoreNode:
             self._settle()
 
     def watch(self, asker: "CandidateNode", start: int, attempt: int, wait: Wait) -> None:
+        if not asker.up or start != asker.starts:
+            return  # It comes from a process that has died: its connection is closed, and nobody watches there.
         self._drop_watch(asker.number)
         self._watches[asker.number] = (asker, start, attempt, wait)
         self.engine.watching(wait.bid, +1, self._now())
