@@ -15,6 +15,7 @@ import fence
 import imports
 import machine
 import simulator
+import sqlite
 
 
 class Figure(NamedTuple):
@@ -34,6 +35,7 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "imports": imports.figures,
     "machine": machine.figures,
     "simulator": simulator.figures,
+    "sqlite": sqlite.figures,
 }
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tenure.clock import BootClock as BootClock
     from tenure.clock import Clock as Clock
     from tenure.clock import VirtualClock as VirtualClock
+    from tenure.election import Election as Election
     from tenure.errors import ClockError as ClockError
     from tenure.errors import ConfigError as ConfigError
     from tenure.errors import OutcomeUnknown as OutcomeUnknown
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tenure.model import Incumbent as Incumbent
     from tenure.model import Token as Token
     from tenure.model import Wait as Wait
+    from tenure.office.opened import open_store as open_store
+    from tenure.office.tenure import Tenure as Tenure
     from tenure.sinks import guard as guard
     from tenure.stores.base import Store as Store
     from tenure.stores.base import Traits as Traits
@@ -68,7 +71,10 @@ EXPORTS = {
     "Incumbent": "model",
     "Token": "model",
     "Wait": "model",
+    "Election": "election",
     "Store": "stores.base",
+    "Tenure": "office.tenure",
+    "open_store": "office.opened",
     "Traits": "stores.base",
     "MemoryStore": "stores.memory",
     "Timing": "timing",

@@ -18,6 +18,7 @@ SURFACE = [
     "Clock",
     "ClockError",
     "ConfigError",
+    "Election",
     "Ended",
     "Grant",
     "Holder",
@@ -30,6 +31,7 @@ SURFACE = [
     "StaleToken",
     "Store",
     "StoreError",
+    "Tenure",
     "TenureError",
     "TenureOver",
     "Timing",
@@ -41,6 +43,7 @@ SURFACE = [
     "Wait",
     "errors",
     "guard",
+    "open_store",
     "sinks",
     "testing",
 ]

@@ -15,7 +15,7 @@ The promises are checked by ``tenure.testing.check_store`` against the real engi
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from tenure.errors import OutcomeUnknown, StoreError
 from tenure.model import Bid, Ended, Grant, Incumbent, Wait
@@ -88,6 +88,19 @@ class Store(Protocol):
 
     async def read(self, election: str) -> Incumbent | None:
         """Return who holds the office now, as the engine decides it (not a replica's memory of it)."""
+        ...
+
+
+@runtime_checkable
+class CanAskToResign(Protocol):
+    """A store through which anybody may ask the incumbent to leave. A request, not an order: nothing is taken away."""
+
+    async def ask_to_resign(self, election: str) -> Incumbent | None:
+        """Leave a word for the incumbent, who finds it at its next renewal; returns whom it was left for."""
+        ...
+
+    def resign_asked(self, grant: Grant) -> bool:
+        """Say whether the last renewal of this grant found such a word."""
         ...
 
 

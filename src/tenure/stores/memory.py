@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from tenure.clock import BootClock, Clock
-from tenure.errors import Refused
+from tenure.errors import ConfigError, Refused
 from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
 from tenure.stores.base import Expiry, Traits, Wake
 
@@ -168,6 +168,13 @@ class MemoryEngine:
         record.queue = [place for place in record.queue if place.kept(now)]
         # Not in line at all (its place was lost): it must claim again to get one.
         return not any(place.bid == bid for place in record.queue) or record.queue[0].bid == bid
+
+
+def from_url(url: str, *, queue: bool = False) -> "MemoryStore":
+    """Return a store for ``memory://``: an engine of its own, which ends with the store."""
+    if url != "memory://":
+        raise ConfigError("store", url, "must be just memory://")
+    return MemoryStore(MemoryEngine(queue=queue))
 
 
 class MemoryStore:

@@ -1,0 +1,82 @@
+"""An open store, as the user holds it: a handle from where the user called to a store on the office's loop."""
+
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self, cast
+
+import anyio
+
+from tenure.errors import ConfigError
+from tenure.office.thread import Office
+from tenure.stores.base import Store
+from tenure.stores.opening import make_store
+
+
+class OpenStore:
+    """A store that is opened by ``async with`` or ``with``, and closed at its end. Safe to share between threads."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._unopened = make_store(url, options)
+        self._stack: AsyncExitStack | None = None
+        self._store: Store | None = None
+        self.office = Office.of_this_process()
+
+    @property
+    def store(self) -> Store:
+        """The store itself, which may be used on the office's loop only."""
+        self.office.check_process("store")
+        if self._store is None:
+            raise ConfigError("store", "not open", "use it inside 'async with tenure.open_store(…) as store'")
+        return self._store
+
+    async def __aenter__(self) -> Self:
+        await run_there(self.office, self._open())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            await run_there(self.office, self._close())
+
+    def __enter__(self) -> Self:
+        self.office.submit(self._open()).result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.office.submit(self._close()).result()
+
+    async def _open(self) -> None:
+        stack = AsyncExitStack()
+        enter = getattr(self._unopened, "__aenter__", None)
+        self._store = cast("Store", await stack.enter_async_context(self._unopened) if enter else self._unopened)
+        self._stack = stack
+        self.office.on_close(self, self._close)
+
+    async def _close(self) -> None:
+        stack, self._stack, self._store = self._stack, None, None
+        self.office.on_close(self, None)
+        if stack is not None:
+            await stack.aclose()
+
+
+def open_store(url: str, **options: Any) -> OpenStore:
+    """Return a store for ``url``, to be opened by ``async with`` or ``with``. Does not reach for the engine before that.
+
+    Raises ConfigError for an unknown scheme, a client that is not installed, or a URL that cannot be one.
+    """
+    return OpenStore(url, **options)
+
+
+async def run_there(office: Office, coroutine: Any) -> Any:
+    """Await, on the user's event loop, what runs on the office's. If cancelled, so is what runs there."""
+    from tenure.office.mailbox import LoopMailbox  # noqa: PLC0415
+
+    mail: LoopMailbox[Any] = LoopMailbox()
+    future = office.submit(coroutine)
+    future.add_done_callback(mail.put)
+    try:
+        await mail.get()
+    finally:
+        future.cancel()  # does nothing to one that is done
+    return future.result()

@@ -1,0 +1,254 @@
+"""A seat: one candidate run over real IO, on the office's loop.
+
+It performs the machine's effects against a store and feeds back what came of them. What concerns the body (seal, start,
+stop) goes to its ``Tenant``, which lives where the user called. The seat decides nothing: ``core/candidate.py`` does.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final, Protocol, TypeVar
+
+from tenure.core import effects as do
+from tenure.core import events as on
+from tenure.core.candidate import Candidate
+from tenure.core.table import State
+from tenure.errors import OutcomeUnknown, Reason
+from tenure.model import Ended, Grant, Token, Wait
+from tenure.office.thread import Office
+from tenure.stores.base import CanAskToResign, No, Ok, Store, outcome_of
+from tenure.timing import Timing
+
+T = TypeVar("T")
+
+
+class Tenant(Protocol):
+    """Who sits on the seat. Every method is called on the office's thread and must return at once."""
+
+    def seal(self, attempt: int, token: Token) -> None:
+        """Raise the fence of every declared sink, then feed Sealed, Deposed or Failed."""
+        ...
+
+    def start(self, term: "Term") -> None:
+        """Run the body, and feed BodyEnded when it is over."""
+        ...
+
+    def stop(self, term: "Term") -> None:
+        """Cancel the body until it ends."""
+        ...
+
+    def idle(self) -> None:
+        """The candidate no longer stands, and what it held has been released."""
+        ...
+
+    def publish(self, fact: do.Fact) -> None:
+        """Tell the hooks."""
+        ...
+
+
+class Term:
+    """What one tenure's holder may know from any thread: written here, read everywhere, one word at a time."""
+
+    __slots__ = ("margin_ns", "progress_by", "reason", "token", "valid_until")
+
+    def __init__(self, token: Token, valid_until: int) -> None:
+        self.token = token
+        self.valid_until = valid_until
+        self.margin_ns = -1  # the least that was left of the validity when a renewal came; -1: none has come
+        self.reason: Reason | None = None  # why it must stop; None while it need not
+        self.progress_by: int | None = None  # the body's own deadline for its next sign of life
+
+
+class Seat:
+    """One candidate of one election in one process."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  (a desk knows all of it, and nobody else makes seats)
+        self,
+        office: Office,
+        store: Store,
+        candidate: Candidate,
+        timing: Timing,
+        tenant: Tenant,
+        kill: Callable[[], None] | None,
+    ) -> None:
+        self._office, self._store, self._timing, self._tenant = office, store, timing, tenant
+        self._candidate, self._kill = candidate, kill
+        self._chance = Random().random
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: dict[asyncio.Task[None], int] = {}  # what is under way, and the attempt that it answers
+        self._watch: asyncio.Task[None] | None = None
+        self._term: Term | None = None
+        self._idle = True
+
+    # From any thread
+
+    def feed(self, event: on.Event) -> None:
+        """Hand an event to the candidate, soon."""
+        self._office.call(self._step, event)
+
+    def expect_progress(self, term: Term, by: int | None) -> None:
+        """Set or lift the body's own deadline."""
+        term.progress_by = by
+        self._office.call(self._set_timer)
+
+    # On the office's loop
+
+    def _step(self, event: on.Event) -> None:
+        candidate = self._candidate
+        todo = candidate.step(event, self._office.clock.now(), self._chance())
+        term = self._term
+        if term is not None:
+            # Before anything else: from here on other threads see the new word.
+            term.valid_until = candidate.valid_until or 0
+        for effect in todo:
+            _PERFORM[type(effect)](self, effect)
+        self._set_timer()
+        self._tell_if_idle()
+
+    def _tell_if_idle(self) -> None:
+        idle = self._candidate.state is State.IDLE
+        if idle and self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        idle = idle and not self._tasks
+        if self._idle is not idle:
+            self._idle = idle
+            self._office.on_suspend(self._tick, listen=not idle)
+            self._office.on_close(self, None if idle else self._close)
+            if idle:
+                self._tenant.idle()
+
+    async def _close(self) -> None:
+        """The interpreter leaves: no body runs any more, whatever it was; give back what is held."""
+        term = self._term
+        self._step(on.Resign())
+        if term is not None:
+            self._step(on.BodyEnded(term.token))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._timing.attempt_timeout_ns / 1e9)
+
+    def _tick(self) -> None:
+        term = self._term
+        if term is not None and term.progress_by is not None and self._office.clock.now() >= term.progress_by:
+            term.progress_by = None
+            self._step(on.GiveUp(Reason.STALLED))
+        else:
+            self._step(on.Tick())
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._candidate.wake_at
+        if self._term is not None and self._term.progress_by is not None:
+            due = self._term.progress_by if due is None else min(due, self._term.progress_by)
+        if due is not None:
+            delay_s = max(0, due - self._office.clock.now()) / 1e9
+            self._timer = self._office.loop.call_later(delay_s, self._tick)
+
+    # Effects
+
+    def _watch_for(self, effect: do.Watch) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self._ask(self._watched(effect), effect.attempt)
+
+    def _seal(self, effect: do.Seal) -> None:
+        self._tenant.seal(effect.attempt, effect.token)
+
+    def _start_body(self, effect: do.StartBody) -> None:
+        self._term = Term(effect.token, self._candidate.valid_until or 0)
+        self._tenant.start(self._term)
+
+    def _stop_body(self, effect: do.StopBody) -> None:
+        term = self._term
+        if term is not None:
+            term.reason = effect.reason
+            term.progress_by = None
+            self._tenant.stop(term)
+            if self._kill is not None:
+                # A quarter of the grace before the end: the kernel needs a moment, and nobody may be in office before.
+                left_ns = term.valid_until - self._timing.grace_ns // 4 - self._office.clock.now()
+                self._office.loop.call_later(max(0, left_ns) / 1e9, self._kill_if_running, term)
+
+    def _kill_if_running(self, term: Term) -> None:
+        if self._term is term and self._kill is not None:
+            self._kill()
+
+    def _publish(self, effect: do.Publish) -> None:
+        if isinstance(effect.fact, do.Left):
+            self._term = None
+        self._tenant.publish(effect.fact)
+
+    # Requests
+
+    def _ask(self, request: Coroutine[Any, Any, None], attempt: int = 0) -> "asyncio.Task[None]":
+        task = self._office.loop.create_task(request)
+        self._tasks[task] = attempt
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        attempt = self._tasks.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A store that raises anything but StoreError is broken. Nothing can be known of what it did (rule 7).
+            self._office.loop.call_exception_handler({"message": "a store broke its contract", "exception": error})
+            self._step(on.Failed(attempt, definite=False))
+        self._tell_if_idle()
+
+    async def _claimed(self, effect: do.Claim) -> None:
+        match await outcome_of(self._in_time("claim", self._store.claim(effect.bid))):
+            case Ok(Grant() as grant):
+                self._step(on.Granted(effect.attempt, grant))
+            case Ok(Wait() as wait):
+                self._step(on.MustWait(effect.attempt, wait))
+            case failure:
+                self._step(on.Failed(effect.attempt, definite=isinstance(failure, No)))
+
+    async def _renewed(self, effect: do.Renew) -> None:
+        match await outcome_of(self._in_time("renew", self._store.renew(effect.grant))):
+            case Ok(Grant() as grant):
+                self._note_margin()
+                self._step(on.Granted(effect.attempt, grant))
+                if isinstance(self._store, CanAskToResign) and self._store.resign_asked(grant):
+                    self._step(on.GiveUp(Reason.RESIGNED))
+            case Ok(Ended()):
+                self._step(on.Deposed(effect.grant.token))
+            case failure:
+                self._step(on.Failed(effect.attempt, definite=isinstance(failure, No)))
+
+    async def _watched(self, effect: do.Watch) -> None:
+        match await outcome_of(self._store.changed(effect.wait)):
+            case Ok():
+                self._step(on.Changed(effect.attempt))
+            case failure:
+                self._step(on.Failed(effect.attempt, definite=isinstance(failure, No)))
+
+    async def _released(self, effect: do.Release) -> None:
+        # Whatever comes of it, the lease dies by itself; and nobody waits for the answer but a caller that leaves.
+        await outcome_of(self._in_time("release", self._store.release(effect.bid)))
+
+    async def _in_time(self, operation: str, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            async with asyncio.timeout(self._timing.attempt_timeout_ns / 1e9):
+                return await call
+        except TimeoutError as late:
+            raise OutcomeUnknown(self._store.address, operation, "no answer in time") from late
+
+    def _note_margin(self) -> None:
+        term = self._term
+        if term is not None:
+            left_ns = term.valid_until - self._office.clock.now()
+            term.margin_ns = left_ns if term.margin_ns < 0 else min(term.margin_ns, left_ns)
+
+
+_PERFORM: Final[dict[type[do.Effect], Callable[[Seat, Any], object]]] = {
+    do.Claim: lambda seat, effect: seat._ask(seat._claimed(effect), effect.attempt),  # noqa: SLF001
+    do.Renew: lambda seat, effect: seat._ask(seat._renewed(effect), effect.attempt),  # noqa: SLF001
+    do.Watch: Seat._watch_for,  # noqa: SLF001
+    do.Seal: Seat._seal,  # noqa: SLF001
+    do.StartBody: Seat._start_body,  # noqa: SLF001
+    do.StopBody: Seat._stop_body,  # noqa: SLF001
+    do.Release: lambda seat, effect: seat._ask(seat._released(effect)),  # noqa: SLF001
+    do.Publish: Seat._publish,  # noqa: SLF001
+}

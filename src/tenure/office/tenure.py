@@ -1,0 +1,75 @@
+"""A tenure as its body sees it: the token to write with, and how long it may still be believed in."""
+
+from tenure.core.events import GiveUp, Resign
+from tenure.errors import Reason, TenureOver
+from tenure.model import Holder, Token
+from tenure.office.seat import Seat, Term
+from tenure.office.thread import Office
+from tenure.timing import Seconds, to_ns
+
+
+class Tenure:
+    """One uninterrupted time in office. Safe to use from any thread.
+
+    ``valid`` says that nobody else can have been in office up to this instant, if clocks keep their bound. It does not
+    say that a write that you start now will land in time: only a sink that compares the token can promise that.
+    """
+
+    __slots__ = ("_now", "_seat", "_term", "election", "fence", "holder", "token")
+
+    def __init__(self, election: str, holder: Holder, fence: str, seat: Seat, term: Term, office: Office) -> None:  # noqa: PLR0913, PLR0917
+        self.election = election
+        self.holder = holder
+        self.token: Token = term.token
+        self.fence = fence  # the name under which sinks keep the highest token of this store and election
+        self._seat, self._term = seat, term
+        self._now = office.clock.now
+
+    @property
+    def valid(self) -> bool:
+        """Whether this tenure may be believed in at this instant. A comparison with the clock, every time (rule 8)."""
+        return self._now() < self._term.valid_until
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left of the validity, unless a renewal comes; 0 if it has ended."""
+        return max(0, self._term.valid_until - self._now()) / 1e9
+
+    @property
+    def margin(self) -> float | None:
+        """The least number of seconds that was left when a renewal came: how close it was. None: none has come yet."""
+        margin_ns = self._term.margin_ns
+        return None if margin_ns < 0 else margin_ns / 1e9
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the body must stop, or None while it need not."""
+        return self._term.reason or (None if self.valid else Reason.LAPSED)
+
+    def check(self) -> None:
+        """Return if this tenure may be believed in and need not stop; raise TenureOver otherwise.
+
+        This is all that a read from the leader's memory needs. A write needs the sink's own comparison besides.
+        """
+        term = self._term
+        if term.reason is not None or self._now() >= term.valid_until:
+            raise TenureOver(self.token, self.reason or Reason.LAPSED)
+
+    def progress(self, within: Seconds | None) -> None:
+        """Declare that the next call of ``progress`` will come ``within`` this time, or that none will (None).
+
+        A body that declared this and stalls loses its tenure, although its renewals go on (rule 9).
+        """
+        by = None if within is None else self._now() + to_ns("progress", within)
+        self._seat.expect_progress(self._term, by)
+
+    def resign(self) -> None:
+        """Ask to leave office: the body is cancelled, awaited, and then the office is released. Returns at once."""
+        self._seat.feed(Resign())
+
+    def give_up(self) -> None:
+        """Leave office in favour of another candidate and stand again a heartbeat later. Returns at once."""
+        self._seat.feed(GiveUp(Reason.RESIGNED))
+
+    def __repr__(self) -> str:
+        return f"<Tenure {self.token} of {self.election!r} by {self.holder}: {self.remaining:.3f} s remaining>"

@@ -1,0 +1,115 @@
+"""The one background thread of a process, with an event loop of its own.
+
+Every store connection, renewal and watch lives here, so that a user's blocked event loop or busy thread cannot starve a
+renewal (rule 9). Bodies never run here.
+
+A fork copies the memory of a process and none of its threads: a child that went on with the parent's office would wait
+for a thread that does not exist, under a name that is not its own. So an office belongs to one process, by pid.
+"""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tenure.clock import BootClock
+from tenure.errors import ConfigError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+# How often to look whether the machine has slept: event loops sleep on a clock that a suspend stops, so after one their
+# timers are late by its whole length. Four looks a second cost 0.02 % of a core.
+_SUSPEND_CHECK_S = 0.25
+_SUSPEND_NOTICED_NS = 100_000_000
+# How long leaving the interpreter may wait for releases: an engine that is gone must not keep a process from ending.
+_CLOSE_WITHIN_S = 5.0
+
+
+class Office:
+    """The event loop and what runs on it. Get it by ``Office.of_this_process()``."""
+
+    _lock = threading.Lock()
+    _current: "Office | None" = None
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.clock = BootClock()
+        self.loop = asyncio.new_event_loop()
+        self._closers: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
+        self._wakers: set[Callable[[], None]] = set()
+        self._thread = threading.Thread(target=self._run, name="tenure-office", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def of_this_process(cls) -> "Office":
+        """Return this process's office, opening it if there is none: after a fork, the child's own."""
+        with cls._lock:
+            if cls._current is None or cls._current.pid != os.getpid():
+                cls._current = cls()
+                atexit.register(cls._current.close)
+            return cls._current
+
+    def check_process(self, what: str) -> None:
+        """Refuse ``what`` if it was made before a fork that this process is the child of."""
+        if self.pid != os.getpid():
+            raise ConfigError(what, f"made in process {self.pid}", "is not this process's: make it anew after the fork")
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run a coroutine on the office's loop."""
+        # In an empty context: the caller's would come along, and with it, for one, the word that this thread runs trio.
+        return Context().run(asyncio.run_coroutine_threadsafe, coroutine, self.loop)
+
+    def call(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call a function on the office's loop, soon. After the office has closed nothing is done."""
+        with suppress(RuntimeError):  # the loop is closed: the interpreter is leaving
+            self.loop.call_soon_threadsafe(function, *arguments, context=Context())
+
+    def on_close(self, key: object, close: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+        """Have ``close`` awaited when the interpreter leaves; None: no longer. Call it on the office's loop."""
+        if close is None:
+            self._closers.pop(key, None)
+        else:
+            self._closers[key] = close
+
+    def on_suspend(self, wake: Callable[[], None], *, listen: bool) -> None:
+        """Call ``wake`` after the machine has slept. Call this on the office's loop."""
+        (self._wakers.add if listen else self._wakers.discard)(wake)
+
+    def close(self) -> None:
+        """Leave no lease behind: release whatever is held, within a bound, and end the thread."""
+        if self.pid != os.getpid() or self.loop.is_closed():
+            return
+        with suppress(Exception):
+            self.submit(self._close_all()).result(_CLOSE_WITHIN_S)
+        self.call(self.loop.stop)
+        self._thread.join(_CLOSE_WITHIN_S)
+
+    async def _close_all(self) -> None:
+        closers, self._closers = list(self._closers.values()), {}
+        await asyncio.gather(*(close() for close in closers), return_exceptions=True)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        watch = self.loop.create_task(self._watch_for_suspend())
+        self.loop.run_forever()
+        watch.cancel()
+        self.loop.run_until_complete(asyncio.gather(watch, return_exceptions=True))
+        self.loop.close()
+
+    async def _watch_for_suspend(self) -> None:
+        loop = self.loop
+        ahead = self.clock.now() - int(loop.time() * 1e9)
+        while True:
+            await asyncio.sleep(_SUSPEND_CHECK_S)
+            ahead_now = self.clock.now() - int(loop.time() * 1e9)
+            if ahead_now - ahead > _SUSPEND_NOTICED_NS:
+                for wake in tuple(self._wakers):
+                    wake()
+            ahead = ahead_now

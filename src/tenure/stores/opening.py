@@ -1,0 +1,50 @@
+"""From a URL to a store: which scheme is which adapter, and what must be installed for it."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from tenure.errors import ConfigError, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Scheme(NamedTuple):
+    module: str
+    maker: str
+    client: str | None = None  # the package that the extra of the same name installs
+
+
+SCHEMES: Final[dict[str, _Scheme]] = {
+    "memory": _Scheme("tenure.stores.memory", "from_url"),
+    "sqlite": _Scheme("tenure.stores.sqlite", "from_url"),
+}
+
+
+def make_store(url: str, options: dict[str, Any]) -> Any:
+    """Return the store for a URL, not yet opened. Raises ConfigError for anything that no store can be made of."""
+    scheme = urlsplit(url).scheme
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise ConfigError("store", redact(url), f"must begin with one of {known}")
+    adapter = SCHEMES[scheme]
+    if adapter.client is not None and find_spec(adapter.client) is None:
+        raise ConfigError("store", redact(url), f"needs a client: pip install 'tenure[{scheme}]'")
+    maker: Callable[..., Any] = getattr(import_module(adapter.module), adapter.maker)
+    try:
+        return maker(url, **options)
+    except TypeError as error:
+        names = ", ".join(sorted(options)) or "none"
+        raise ConfigError("store options", names, f"do not fit {scheme}://: {error}") from error
+
+
+def path_of(url: str) -> str:
+    """Return the path of a ``scheme:///path`` URL: three slashes and an absolute path, as SQLAlchemy has it, four too."""
+    parts = urlsplit(url)
+    if parts.netloc:
+        raise ConfigError("store", redact(url), f"has a host: write {parts.scheme}:///absolute/path")
+    if parts.query or parts.fragment:
+        raise ConfigError("store", redact(url), "has a query or a fragment, which mean nothing here")
+    return unquote(parts.path)

@@ -1,0 +1,219 @@
+"""The engine: the contract of ``stores/base`` as SQL, in plain code without threads, files or waiting.
+
+It says the same as ``MemoryEngine``, statement by statement. Every method runs inside a transaction that the caller has
+begun, at an instant that was read after the lock was had: an older one would prolong a lease by less than its ttl, and
+could revive one that ended while we waited for the lock.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tenure.model import TOKEN_MAX, Bid, Ended, Grant, Holder, Incumbent, Token, Wait
+from tenure.stores.sqlite.host import Host
+
+# A standby that hears nothing claims again after two to two and a half ttl (``Timing.recheck_after_ns``), and so is
+# known to be there for three.
+_FRESH_TTLS = 3
+
+_OFFICES = "SELECT token, host, pid, nonce, serial, since, expires, boot_id, time_namespace, resign_token, election FROM office"
+_OFFICE = f"{_OFFICES} WHERE election = ?"
+_TAKE = (
+    "INSERT INTO office VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT (election) DO UPDATE SET"
+    " token = excluded.token, host = excluded.host, pid = excluded.pid, nonce = excluded.nonce,"
+    " serial = excluded.serial, since = excluded.since, expires = excluded.expires, boot_id = excluded.boot_id,"
+    " time_namespace = excluded.time_namespace, resign_token = NULL"
+)
+_LEAVE = (
+    "UPDATE office SET host = NULL, pid = NULL, nonce = NULL, serial = NULL, expires = 0, resign_token = NULL"
+    " WHERE election = ? AND host = ? AND pid = ? AND nonce = ? AND serial = ?"
+)
+_STAND_BY = (
+    "INSERT INTO standby VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET serial = excluded.serial,"
+    " fresh_until = excluded.fresh_until, boot_id = excluded.boot_id, time_namespace = excluded.time_namespace"
+)
+
+
+class Denied(Exception):
+    """The engine says no, and has written nothing. The caller adds which store and which operation."""
+
+
+class Renewal(NamedTuple):
+    """What became of a tenure, and whether its holder was asked to resign."""
+
+    answer: Grant | Ended
+    resign_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionStatus:
+    """One election as ``tenure status`` shows it: a picture that may be old when it is looked at."""
+
+    election: str
+    incumbent: Incumbent | None
+    held_for_ns: int | None  # None: nobody is in office, or the clock of its holder cannot be compared with ours
+    remaining_ns: int | None  # likewise
+    resign_asked: bool
+    standbys: tuple[Holder, ...]  # who has claimed in vain and may be thought to wait still
+
+
+class _Office(NamedTuple):
+    token: int
+    host: str
+    pid: int
+    nonce: str | None  # None: the office is free
+    serial: int
+    since: int
+    expires: int
+    boot_id: str
+    time_namespace: str
+    resign_token: int | None
+    election: str
+
+    @property
+    def holder(self) -> Holder:
+        assert self.nonce is not None
+        return Holder(self.host, self.pid, self.nonce)
+
+
+class Engine:
+    """One connection's view of the file."""
+
+    def __init__(self, connection: sqlite3.Connection, host: Host) -> None:
+        self._execute = connection.execute
+        self._host = host
+        # Bids that were told to wait and are not yet on record as standbys. Writing that down needs no durability and
+        # no answer waits for it, so it is done afterwards (``write_standbys``).
+        self._unrecorded: dict[tuple[str, Holder], tuple[Bid, int]] = {}
+
+    def claim(self, bid: Bid, now: int) -> Grant | Wait:
+        held = self._holding(bid.election, now)
+        if held is not None:
+            if held.holder != bid.holder or bid.serial < held.serial:
+                if held.holder != bid.holder:
+                    self._unrecorded[bid.election, bid.holder] = (bid, now)
+                return Wait(bid, Incumbent(bid.election, held.holder, Token(held.token)))
+            if bid.serial == held.serial:
+                self._prolong(bid, now)
+                return Grant(bid, Token(held.token))
+        holder = bid.holder
+        token, expires = self._next_token(), now + bid.ttl_ns
+        self._forget_standby(bid)
+        row = (bid.election, token, holder.host, holder.pid, holder.nonce, bid.serial, now, expires)
+        self._execute(_TAKE, (*row, self._host.boot_id, self._host.time_namespace))
+        return Grant(bid, token)
+
+    def renew(self, grant: Grant, now: int) -> Renewal:
+        bid = grant.bid
+        held = self._holding(bid.election, now)
+        if held is None or (held.token, held.holder, held.serial) != (grant.token, bid.holder, bid.serial):
+            return Renewal(Ended(bid, grant.token), resign_asked=False)
+        self._prolong(bid, now)
+        return Renewal(grant, held.resign_token == held.token)
+
+    def release(self, bid: Bid) -> None:
+        # No look at the clock: an office whose lease has ended is as free as one that was left.
+        self._forget_standby(bid)
+        holder = bid.holder
+        self._execute(_LEAVE, (bid.election, holder.host, holder.pid, holder.nonce, bid.serial))
+
+    def read(self, election: str, now: int) -> Incumbent | None:
+        held = self._holding(election, now)
+        return None if held is None else Incumbent(election, held.holder, Token(held.token))
+
+    def expires(self, election: str, now: int) -> int | None:
+        """Return when the lease of who holds the office now would end; None: it is free."""
+        held = self._holding(election, now)
+        return None if held is None else held.expires
+
+    def turnover(self) -> int:
+        """Return a number that changes whenever an office may have come free before its lease ended."""
+        (turnover,) = self._execute("SELECT turnover FROM store").fetchone()
+        return int(turnover)
+
+    def ask_to_resign(self, election: str, now: int) -> Incumbent | None:
+        """Leave word for whoever is in office, who finds it at its next renewal; return who that is."""
+        incumbent = self.read(election, now)
+        if incumbent is not None:
+            self._execute("UPDATE office SET resign_token = token WHERE election = ?", (election,))
+        return incumbent
+
+    def elections(self, now: int) -> list[ElectionStatus]:
+        standbys: dict[str, list[Holder]] = {}
+        fresh = "SELECT election, host, pid, nonce FROM standby WHERE boot_id = ? AND time_namespace = ? AND fresh_until > ?"
+        for election, *holder in self._execute(f"{fresh} ORDER BY host, pid, nonce", (*self._here, now)):
+            standbys.setdefault(election, []).append(Holder(*holder))
+        rows = map(_Office._make, self._execute(f"{_OFFICES} ORDER BY election"))
+        return [self._status(row, tuple(standbys.get(row.election, ())), now) for row in rows]
+
+    def write_standbys(self) -> None:
+        """Record who waits, and forget who no longer does."""
+        unrecorded, self._unrecorded = self._unrecorded, {}
+        boot_id, time_namespace = self._here
+        for bid, now in unrecorded.values():
+            who = (bid.election, bid.holder.host, bid.holder.pid, bid.holder.nonce, bid.serial)
+            self._execute(_STAND_BY, (*who, now + _FRESH_TTLS * bid.ttl_ns, boot_id, time_namespace))
+            stale = "DELETE FROM standby WHERE election = ? AND (fresh_until <= ? OR boot_id <> ?)"
+            self._execute(stale, (bid.election, now, boot_id))
+
+    def must_record_standbys(self) -> bool:
+        """Say whether ``write_standbys`` has something to write: a standby new to the file, or soon to be forgotten."""
+        for key, (bid, now) in list(self._unrecorded.items()):
+            known = "SELECT fresh_until FROM standby WHERE election = ? AND nonce = ? AND pid = ? AND host = ? AND boot_id = ?"
+            holder = bid.holder
+            row = self._execute(
+                known, (bid.election, holder.nonce, holder.pid, holder.host, self._host.boot_id)
+            ).fetchone()
+            if row is not None and row[0] > now + bid.ttl_ns * (_FRESH_TTLS - 1):
+                del self._unrecorded[key]  # A herd that is woken in vain need not write each time.
+        return bool(self._unrecorded)
+
+    @property
+    def _here(self) -> tuple[str, str]:
+        return self._host.boot_id, self._host.time_namespace
+
+    def _holding(self, election: str, now: int) -> _Office | None:
+        """Return the office of ``election`` if somebody holds it at ``now``."""
+        found = self._execute(_OFFICE, (election,)).fetchone()
+        if found is None:
+            return None
+        row = _Office._make(found)
+        if row.nonce is None or row.boot_id != self._host.boot_id:
+            return None  # Another boot: whoever held it is gone, and its instants are of a clock that is gone too.
+        if row.time_namespace != self._host.time_namespace:
+            raise Denied(
+                f"election {election} is held by {row.holder} in another time namespace ({row.time_namespace}, here "
+                f"{self._host.time_namespace}), whose clock cannot be compared: run everything that shares this file in one"
+            )
+        return row if now < row.expires else None
+
+    def _prolong(self, bid: Bid, now: int) -> None:
+        self._execute("UPDATE office SET expires = ? WHERE election = ?", (now + bid.ttl_ns, bid.election))
+
+    def _next_token(self) -> Token:
+        (last,) = self._execute("SELECT last_token FROM store").fetchone()
+        if last >= TOKEN_MAX:
+            raise Denied(f"all {TOKEN_MAX} tokens of this file are used up")
+        self._execute("UPDATE store SET last_token = ?", (last + 1,))
+        return Token(last + 1)
+
+    def _forget_standby(self, bid: Bid) -> None:
+        holder = bid.holder
+        noted = self._unrecorded.get((bid.election, holder))
+        if noted is not None and noted[0].serial <= bid.serial:
+            del self._unrecorded[bid.election, holder]
+        known = "DELETE FROM standby WHERE election = ? AND nonce = ? AND pid = ? AND host = ? AND serial <= ?"
+        self._execute(known, (bid.election, holder.nonce, holder.pid, holder.host, bid.serial))
+
+    def _status(self, row: _Office, standbys: tuple[Holder, ...], now: int) -> ElectionStatus:
+        here = row.time_namespace == self._host.time_namespace
+        if row.nonce is None or row.boot_id != self._host.boot_id or (here and now >= row.expires):
+            return ElectionStatus(row.election, None, None, None, resign_asked=False, standbys=standbys)
+        return ElectionStatus(
+            row.election,
+            Incumbent(row.election, row.holder, Token(row.token)),
+            held_for_ns=now - row.since if here else None,
+            remaining_ns=row.expires - now if here else None,
+            resign_asked=row.resign_token == row.token,
+            standbys=standbys,
+        )

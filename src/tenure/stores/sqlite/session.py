@@ -1,0 +1,160 @@
+"""Requests in transactions: those that wait together are carried out together, and each gets an outcome of its own.
+
+Rules of this file
+1. A claim is durable before it is answered. A token that was issued again after a power cut would be two tenures under
+   one number, which no fence could tell apart. Renewals and releases need not be: a reboot frees every lease anyway.
+   So a transaction that holds a claim is synced (synchronous = FULL) and others are not (NORMAL), which costs nothing
+   in consistency: the log is in order, and a synced commit takes everything before it along.
+2. Whoever waits together is served by one transaction: a thousand renewals are one commit, and fifty claims one sync.
+3. Answers are given after the commit, never before.
+4. Nothing is left open: whatever is raised, the transaction has ended when ``carry_out`` returns.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tenure.clock import Clock
+from tenure.errors import Refused, StoreError, TenureError
+from tenure.model import Wait
+from tenure.stores.sqlite.desk import Desk
+from tenure.stores.sqlite.engine import Denied, Engine
+from tenure.stores.sqlite.faults import fault_of, needs_new_connection
+from tenure.stores.sqlite.file import LOG_MAX, log_of, patiently, size_of
+
+# After how many transactions the length of the log is looked at; a look costs 5 µs.
+_LOOK_AT_LOG_EVERY = 64
+# How long what nobody waits for may keep the next request waiting. What is not done then is tried again after that one.
+_TIDY_MAX_S = 0.05
+# How long moving the log into the file may wait for the others to stop writing. It is tried again soon.
+_MOVE_WAIT_MS = 100
+
+
+class Need(IntEnum):
+    """What a request asks of its transaction, in rising order: a batch gets what the most demanding one needs."""
+
+    SNAPSHOT = 0
+    LOCK = 1
+    SYNC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing to do in the file, at an instant that is read once the transaction has begun."""
+
+    operation: str
+    need: Need
+    act: Callable[[Engine, int], object]
+
+
+class Session:
+    """Carries requests out on one desk. Used by one thread."""
+
+    def __init__(self, desk: Desk, clock: Clock) -> None:
+        self.desk = desk
+        self._clock = clock
+        self._transaction_count = 0
+        self._somebody_waits = False
+        self._synced: tuple[int, bool] | None = None  # which connection, and whether its commits are synced
+
+    def carry_out(self, requests: Sequence[Request]) -> list[object]:
+        """Carry the requests out in one transaction, in their order; return for each its answer, or its error."""
+        try:
+            with self.desk.at_work(requests[0].operation) as (connection, engine):
+                return self._transact(connection, engine, requests)
+        except sqlite3.Error as error:  # There is no connection to be had.
+            return self._faults(error, requests, committing=False)
+        except TenureError as error:  # The file was replaced, or the clock went back: true of all alike.
+            return [error for _ in requests]
+
+    def tidy(self) -> None:
+        """Do what nobody waits for: record who stands by, and keep the log short. A failure here is nobody's."""
+        look_at_log = self._transaction_count % _LOOK_AT_LOG_EVERY == 1
+        if not (look_at_log or self._somebody_waits):
+            return
+        with suppress(sqlite3.Error, StoreError, OSError), self.desk.at_work("tidy") as (connection, engine):
+            try:
+                if engine.must_record_standbys():
+                    self._sync(connection, False)
+                    patiently(lambda: self._begin(connection, Need.LOCK), _TIDY_MAX_S)
+                    engine.write_standbys()
+                    connection.execute("COMMIT")
+                self._somebody_waits = False
+                if look_at_log:
+                    self._shorten_log(connection)
+            finally:
+                self._roll_back(connection)
+
+    def _transact(self, connection: sqlite3.Connection, engine: Engine, requests: Sequence[Request]) -> list[object]:
+        need = max(request.need for request in requests)
+        committing = False
+        try:
+            self._sync(connection, need is Need.SYNC)
+            patiently(lambda: self._begin(connection, need))
+            now = self._clock.now()
+            answers = [self._answer(engine, request, now) for request in requests]
+            committing = True
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if needs_new_connection(error):
+                self.desk.give_up()
+            return self._faults(error, requests, committing)
+        finally:
+            self._roll_back(connection)
+        self._transaction_count += 1
+        self._somebody_waits |= any(isinstance(answer, Wait) for answer in answers)
+        return answers
+
+    def _begin(self, connection: sqlite3.Connection, need: Need) -> None:
+        if need is not Need.SNAPSHOT:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        connection.execute("BEGIN")
+        try:
+            connection.execute("SELECT one FROM store")  # A plain BEGIN takes nothing; the first look at the file does.
+        except sqlite3.Error:
+            self._roll_back(connection)
+            raise
+
+    def _answer(self, engine: Engine, request: Request, now: int) -> object:
+        try:
+            return request.act(engine, now)
+        except Denied as no:
+            return Refused(self.desk.address, request.operation, str(no))
+
+    def _faults(self, error: sqlite3.Error, requests: Sequence[Request], committing: bool) -> list[object]:
+        faults: list[object] = []
+        for request in requests:
+            in_doubt = committing and request.need is not Need.SNAPSHOT  # A read has no outcome to doubt.
+            faults.append(fault_of(error, self.desk.address, request.operation, committing=in_doubt))
+        return faults
+
+    def _sync(self, connection: sqlite3.Connection, synced: bool) -> None:
+        if self._synced != (self.desk.opened_count, synced):
+            connection.execute("PRAGMA synchronous = FULL" if synced else "PRAGMA synchronous = NORMAL")
+            self._synced = (self.desk.opened_count, synced)
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # Closed by then, or closed now: either way the transaction is gone with its connection.
+            self.desk.give_up()
+
+    def _shorten_log(self, connection: sqlite3.Connection) -> None:
+        """Move the log into the file once it is long.
+
+        Not by SQLite's automatic checkpoint, which lets others write on meanwhile: up to 3.51.2 a commit that restarts
+        the log between two such checkpoints can be lost (sqlite.org/wal.html#walresetbug), and our files are written by
+        many processes by their nature. FULL takes the lock of the writers first.
+        """
+        if size_of(log_of(self.desk.path.resolve())) < LOG_MAX:
+            return
+        connection.execute(f"PRAGMA busy_timeout = {_MOVE_WAIT_MS}")
+        try:
+            connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        finally:
+            connection.execute("PRAGMA busy_timeout = 0")
