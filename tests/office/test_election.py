@@ -304,6 +304,8 @@ def test_one_election_object_is_one_candidate(backend: str) -> None:
             with pytest.raises(ConfigError, match="stands already"):
                 async with election.once():
                     pytest.fail("it stood twice")
+            with pytest.raises(ConfigError, match="stands already"):
+                await Election(election._given, "x", holder=election.holder).lead(lambda _: anyio.sleep_forever())
         async with election.once() as term:
             assert term.token == 2
 

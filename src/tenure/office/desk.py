@@ -20,6 +20,9 @@ from tenure.timing import Timing
 # One row of numbers for all candidates of the process: a seat that is taken anew under the same holder must never bid
 # with a serial that was used before, or a delayed release of the old bid would end the new one.
 _SERIALS: Final = count(1)
+# Who stands in this process. By holder and not by object: two Election objects given one holder are one candidate to the
+# store, and each would end the other's tenure while it is still believed in.
+_TAKEN: Final[set[tuple[int, str, str, Holder]]] = set()
 Hook = Callable[[Fact], None]
 
 
@@ -34,7 +37,6 @@ class Desk:
     timing: Timing
     hooks: Sequence[Hook]
     kill_on_overstay: bool
-    _seated: bool = False
 
     @property
     def fence(self) -> str:
@@ -44,17 +46,21 @@ class Desk:
     def seat(self, tenant: Tenant) -> Seat:
         """Give the candidate its seat. One at a time: two would be one holder to the store, and both would win."""
         self.office.check_process(f"election {self.election}")
-        if self._seated:
-            rule = "this Election object stands already: use one object for each candidate"
+        if self._place in _TAKEN:
+            rule = "this holder stands already: use one Election, with a holder of its own, for each candidate"
             raise ConfigError("election", self.election, rule)
-        self._seated = True
+        _TAKEN.add(self._place)
         kill = self.kill if self.kill_on_overstay else None
         candidate = Candidate(self.election, self.holder, self.timing, _SERIALS)
         return Seat(self.office, self.store, candidate, self.timing, tenant, kill)
 
     def leave(self) -> None:
         """Give the seat back."""
-        self._seated = False
+        _TAKEN.discard(self._place)
+
+    @property
+    def _place(self) -> tuple[int, str, str, Holder]:
+        return self.office.pid, self.store.identity, self.election, self.holder
 
     def tenure(self, seat: Seat, term: Term) -> Tenure:
         return Tenure(self.election, self.holder, self.fence, seat, term, self.office)
