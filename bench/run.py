@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fence
 import imports
 import machine
+import office
 import simulator
 import sqlite
 
@@ -34,6 +35,7 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "fence": fence.figures,
     "imports": imports.figures,
     "machine": machine.figures,
+    "office": office.figures,
     "simulator": simulator.figures,
     "sqlite": sqlite.figures,
 }

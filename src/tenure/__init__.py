@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tenure import errors as errors
     from tenure import sinks as sinks
+    from tenure import sync as sync
     from tenure import testing as testing
     from tenure.clock import BootClock as BootClock
     from tenure.clock import Clock as Clock
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tenure.errors import TenureOver as TenureOver
     from tenure.errors import Unreachable as Unreachable
     from tenure.errors import UnverifiedToken as UnverifiedToken
+    from tenure.lock import Lock as Lock
     from tenure.model import Bid as Bid
     from tenure.model import Ended as Ended
     from tenure.model import Grant as Grant
@@ -72,6 +74,7 @@ EXPORTS = {
     "Token": "model",
     "Wait": "model",
     "Election": "election",
+    "Lock": "lock",
     "Store": "stores.base",
     "Tenure": "office.tenure",
     "open_store": "office.opened",
@@ -81,6 +84,7 @@ EXPORTS = {
     "errors": "errors",
     "guard": "sinks",
     "sinks": "sinks",
+    "sync": "sync",
     "testing": "testing",
 }
 

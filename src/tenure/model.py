@@ -55,6 +55,7 @@ class Bid:
     holder: Holder
     serial: int
     ttl_ns: int = field(compare=False)  # what is asked for, not who asks: it does not make another bid
+    advertise: str = field(default="", compare=False)  # where the holder can be reached once in office; likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Incumbent:
     election: str
     holder: Holder
     token: Token
+    advertised: str = ""  # where its holder says that it can be reached; empty: it did not say
 
 
 @dataclass(frozen=True, slots=True)

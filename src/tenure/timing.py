@@ -29,6 +29,8 @@ DEFAULT_LOCAL_SHARE = 0.75
 
 _ATTEMPT_TIMEOUT_NS = 5_000_000_000  # An engine that has not answered in five seconds will not.
 _SECONDS_MAX = 1e9
+# More marks, smaller bursts; fewer, more renewals than needed. Sixteen cost at most 1/15 more of them.
+_MARKS_PER_HEARTBEAT = 16
 _TTL_MIN_NS = 1_000_000  # A millisecond: no engine, and no event loop, keeps anything shorter.
 _MISSES_MAX = 1000
 _TTL_MAX_NS = 7 * 24 * 3600 * 10**9  # A week: longer leases are locks that nobody will ever see released.
@@ -126,6 +128,15 @@ class Timing:
     def locally_valid_until(self, sent_at: int) -> int:
         """Return the earlier instant up to which acting without asking the engine leaves room for the act to end."""
         return sent_at + int(self.ttl_ns * self.local_share)
+
+    def renew_at(self, sent_at: int) -> int:
+        """Return when to renew what was asked for at ``sent_at``: after a heartbeat, or up to a sixteenth of one sooner.
+
+        It falls on a mark that all elections with this heartbeat share, so that a thousand of them renew in a few bursts:
+        one hand-over, one transaction, one request for many instead of a thousand wake-ups.
+        """
+        due = sent_at + self.renew_every_ns
+        return due - due % max(1, self.renew_every_ns // _MARKS_PER_HEARTBEAT)
 
     def retry_after_ns(self, failure_count: int, chance: float) -> int:
         """Return how long to wait after the ``failure_count``-th failure in a row; ``chance`` in [0, 1) is the jitter.

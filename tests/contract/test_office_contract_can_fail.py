@@ -1,6 +1,7 @@
 """Engines that break one promise about the office each: an oracle that nobody tried to fool is not an oracle."""
 
 import pickle
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -26,6 +27,38 @@ class ReadsTheDead(MemoryEngine):
     def read(self, election: str, now: int) -> Incumbent | None:
         record = self._records.get(election)
         return super().read(election, 0 if record and record.grant else now)
+
+
+class ForgetsTheAddress(MemoryEngine):
+    def read(self, election: str, now: int) -> Incumbent | None:
+        found = super().read(election, now)
+        return found and replace(found, advertised="")
+
+
+class ForgetsTheAddressOnRenewal(MemoryEngine):
+    def renew(self, grant: Grant, now: int) -> Grant | Ended:
+        answer = super().renew(grant, now)
+        if isinstance(answer, Grant):
+            self._records[grant.bid.election].grant = Grant(replace(grant.bid, advertise=""), grant.token)
+        return answer
+
+
+class TellsThoseWhoWaitNothing(MemoryEngine):
+    def claim(self, bid: Bid, now: int) -> Grant | Wait:
+        answer = super().claim(bid, now)
+        if isinstance(answer, Wait) and answer.incumbent is not None:
+            return replace(answer, incumbent=replace(answer.incumbent, advertised=""))
+        return answer
+
+
+class KeepsTheLastAddress(MemoryEngine):
+    last = ""
+
+    def read(self, election: str, now: int) -> Incumbent | None:
+        found = super().read(election, now)
+        if found is not None:
+            self.last = found.advertised or self.last
+        return found and replace(found, advertised=self.last)
 
 
 class TakesAnyTtl(MemoryStore):
@@ -58,6 +91,29 @@ class RenewalCountsHalf(MemoryEngine):
         if isinstance(answer, Grant):
             self._records[grant.bid.election].expires_at = now + grant.bid.ttl_ns // 2
         return answer
+
+
+class _RenewsTogether(MemoryStore):
+    """An honest one; each below is not."""
+
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        return [await self.renew(grant) for grant in grants]
+
+
+class RenewsTheFirst(_RenewsTogether):
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        return [*await super().renew_together(grants[:1]), *grants[1:]]
+
+
+class AllOrNone(_RenewsTogether):
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        answers = await super().renew_together(grants)
+        return answers if answers == grants else [Ended(grant.bid, grant.token) for grant in grants]
+
+
+class LosesTheOrder(_RenewsTogether):
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        return (await super().renew_together(grants))[::-1]
 
 
 class TheDeadLinger(MemoryEngine):
@@ -149,11 +205,18 @@ class LooksThenLeaps(MemoryStore):
 BROKEN: list[tuple[str, Make]] = [
     ("exclusive", MemoryRig.maker(TwoWinners)),
     ("read-tells-the-incumbent", MemoryRig.maker(ReadsTheDead)),
+    ("the-incumbent-can-be-found", MemoryRig.maker(ForgetsTheAddress)),
+    ("the-incumbent-can-be-found", MemoryRig.maker(ForgetsTheAddressOnRenewal)),
+    ("the-incumbent-can-be-found", MemoryRig.maker(TellsThoseWhoWaitNothing)),
+    ("the-incumbent-can-be-found", MemoryRig.maker(KeepsTheLastAddress)),
     ("ttl-outside-the-traits-is-refused", MemoryRig.maker(store=TakesAnyTtl)),
     ("claim-is-idempotent", MemoryRig.maker(NewTenureOnRepeat)),
     ("repeated-claim-counts-a-full-ttl", MemoryRig.maker(RepeatCountsNothing)),
     ("renewal-counts-a-full-ttl", MemoryRig.maker(RenewalCountsNothing)),
     ("renewal-counts-a-full-ttl", MemoryRig.maker(RenewalCountsHalf)),
+    ("renewing-together-is-renewing-each", MemoryRig.maker(store=RenewsTheFirst)),
+    ("renewing-together-is-renewing-each", MemoryRig.maker(store=AllOrNone)),
+    ("renewing-together-is-renewing-each", MemoryRig.maker(store=LosesTheOrder)),
     ("office-lasts-its-ttl-and-no-longer", MemoryRig.maker(TheDeadLinger)),
     ("tokens-rise-through-release", MemoryRig.maker(ReleaseGivesTheTokenBack)),
     ("tokens-rise-through-expiry", MemoryRig.maker(ClaimRevives)),
@@ -179,6 +242,10 @@ def test_a_broken_store_is_told_which_promise_it_breaks(promise: str, make: Make
     with pytest.raises(ContractBroken) as caught:
         anyio.run(check_store, make, backend=backend)
     assert caught.value.promise == promise
+
+
+def test_a_store_that_renews_together_honestly_keeps_the_contract() -> None:
+    anyio.run(check_store, MemoryRig.maker(store=_RenewsTogether))
 
 
 class CutOff(MemoryStore):

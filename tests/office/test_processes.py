@@ -3,10 +3,11 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+on_both = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 KILLED = """
 import anyio, time, sys
@@ -24,6 +25,7 @@ anyio.run(main, backend=sys.argv[1])
 """
 
 
+@on_both
 def test_with_kill_a_process_whose_body_overstays_is_gone(backend: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", KILLED, backend], capture_output=True, text=True, check=False, timeout=20
@@ -57,12 +59,94 @@ assert anyio.run(stand, before) == os.getpid()
 """
 
 
-def test_a_fork_shares_neither_office_nor_holder(backend: str) -> None:
-    del backend
+def test_a_fork_shares_neither_office_nor_holder() -> None:
     run = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False, timeout=30)
     assert (run.returncode, run.stderr) == (0, "")
 
 
+PRELOADED = """
+import multiprocessing, os, sys
+from tenure import sync
+from tenure.errors import ConfigError
+url = sys.argv[1]
+closed, opened = sync.open_store(url), sync.open_store(url)     # made by the master, before it forks its workers
+opened.__enter__()
+preloaded = sync.Election(opened, "master", ttl=30)
+
+def refused(act):
+    try:
+        act()
+    except ConfigError as error:
+        return "make it anew after the fork" in str(error)
+    return False
+
+def work(number, answers):
+    assert refused(closed.__enter__)
+    assert refused(lambda: preloaded.lead(lambda term: None))
+    assert refused(preloaded.incumbent)
+    with sync.open_store(url) as store, sync.Election(store, f"worker/{number}", ttl=30).once() as term:
+        answers.put((term.holder.pid, str(term.holder)))
+
+with preloaded.once() as term:
+    fork = multiprocessing.get_context("fork")
+    answers = fork.Queue()
+    workers = [fork.Process(target=work, args=[number, answers]) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    seen = dict(answers.get(timeout=20) for _ in workers)
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert sorted(seen) == sorted(worker.pid for worker in workers)
+    assert len({*seen.values(), str(term.holder)}) == 4
+    child = os.fork()                                           # a child that runs on in the master's block
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert preloaded.incumbent().token == term.token        # it took nothing away
+    else:
+        refusals = [refused(term.resign), refused(lambda: term.progress(1))]
+        os._exit(7 if refusals == [True, True] else 1)
+assert preloaded.incumbent() is None
+opened.__exit__(None, None, None)
+print("done")
+"""
+
+
+def test_workers_that_were_forked_after_a_preload_stand_by_themselves_and_take_nothing_from_the_master(
+    tmp_path: Path,
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", PRELOADED, f"sqlite://{tmp_path / 'x.db'}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
+
+
+FALLS_OUT = """
+import os, sys
+from tenure import sync
+from tenure.errors import ConfigError
+from tenure.stores.memory import MemoryStore
+election = sync.Election(MemoryStore(), "x", ttl=30)
+child = None
+try:
+    with election.once() as term:
+        child = os.fork()
+except ConfigError as refused:
+    os._exit(7 if child == 0 and "after the fork" in str(refused) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_child_that_falls_out_of_its_parents_block_is_refused_instead_of_waiting_for_ever() -> None:
+    run = subprocess.run([sys.executable, "-c", FALLS_OUT], capture_output=True, text=True, check=False, timeout=30)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+@on_both
 def test_the_interpreter_leaves_at_once(backend: str) -> None:
     leave = "import anyio,sys\nfrom tenure.election import Election\nfrom tenure.stores.memory import MemoryStore\n"
     leave += "async def main():\n  async with Election(MemoryStore(),'x',ttl=60).once():\n    sys.exit(3)\n"

@@ -40,6 +40,7 @@ BROKEN: dict[str, list[tuple[Row, ...]]] = {
         ((1, Kind.BEGAN, "A1", 1, 1), (2, Kind.ENDED, "A1", 1, 1), (3, Kind.BEGAN, "A1", 1, 1)),
         ((1, Kind.HOLDS, "A1", 1, 5), (6, Kind.HOLDS, "A1", 1, 9)),
         ((1, Kind.HOLDS, "A1", 1, 5), (2, Kind.LEFT, "A1", 1, 0), (3, Kind.HOLDS, "A1", 1, 9)),
+        ((1, Kind.HOLDS, "A1", 1, 5), (2, Kind.STOPPING, "A1", 1, 0), (3, Kind.HOLDS, "A1", 1, 9)),
         ((1, Kind.FREED, "store", 1, 0), (2, Kind.RENEWED, "store", 1, 0)),
     ],
     "office-filled": [
@@ -136,6 +137,7 @@ FINE: dict[str, tuple[Row, ...]] = {
     "never-resumed": (
         (1, Kind.HOLDS, "A1", 1, 5),
         (4, Kind.HOLDS, "A1", 1, 9),
+        (5, Kind.STOPPING, "A1", 1, 0),
         (6, Kind.HOLDS, "A1", 1, 6),  # deposed: belief is cut short
         (7, Kind.LEFT, "A1", 1, 0),
         (8, Kind.FREED, "store", 1, 0),

@@ -4,17 +4,20 @@
   is exactly what it prints.
 - In a ``console`` block a line that begins with ``$ tenure`` is run from the root of the repository and must exit with
   0, or with N if the line ends in ``# exit N``. What the block shows below it is for people and is not compared.
+- Blocks with a title are files and terminals: ``test_played.py`` plays them.
 """
 
 import ast
 import contextlib
 import io
+import os
 import re
 import shlex
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +28,7 @@ SNIPPET_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = sorted({*ROOT.glob("*.md"), *SNIPPET_PAGES})
 COMMAND = Path(sys.executable).parent / "tenure"
 
-_FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,}|~{3,}) *(?P<language>[\w-]*)")
+_FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,}|~{3,}) *(?P<language>[\w-]*)(?: title=\"(?P<title>[^\"]+)\")?")
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _EXIT = re.compile(r"\s+# exit (?P<code>\d+)$")
 _CALL = re.compile(r"`(?:\w+\.)*(?P<name>\w+)\(\)`")
@@ -34,9 +37,10 @@ _KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
 class Block(NamedTuple):
-    """One fenced block: its language, the line of its fence, its text, and whether it follows the one before directly."""
+    """One fenced block: its language and title, the line of its fence, its text, and whether it follows the one before directly."""
 
     language: str
+    title: str
     line: int
     text: str
     follows: bool
@@ -52,7 +56,8 @@ def blocks(markdown: str) -> Iterator[Block]:
             elif line.strip():
                 follows = False
         elif line.strip() == fence["marks"]:
-            yield Block(fence["language"], start, textwrap.dedent("\n".join([*inside, ""])), follows)
+            text = textwrap.dedent("\n".join([*inside, ""]))
+            yield Block(fence["language"], fence["title"] or "", start, text, follows)
             fence, follows = None, True
         else:
             inside.append(line)
@@ -78,7 +83,7 @@ def run_python(markdown: str, page: str) -> list[str]:
     namespace: dict[str, Any] = {"__name__": "snippet"}
     differences, printed = [], ""
     for block in blocks(markdown):
-        if block.language == "python":
+        if block.language == "python" and not block.title:
             # Empty lines in front: a traceback then names the line of the page.
             code = compile("\n" * block.line + block.text, page, "exec")
             with contextlib.redirect_stdout(io.StringIO()) as output:
@@ -94,13 +99,19 @@ def run_python(markdown: str, page: str) -> list[str]:
 def commands(markdown: str) -> Iterator[tuple[list[str], int]]:
     """The commands of a page's console blocks and the exit code that each must have."""
     for block in blocks(markdown):
-        if block.language != "console":
+        if block.language != "console" or block.title:
             continue
         for line in block.text.splitlines():
             if line.startswith("$ tenure"):
                 expected = _EXIT.search(line)
                 words = shlex.split(line.removeprefix("$ "), comments=True)
                 yield words, int(expected["code"]) if expected else 0
+
+
+def at_home(folder: Path) -> dict[str, str]:
+    """The environment of a user who lives in ``folder`` and has settled nothing yet."""
+    given = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+    return {**given, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
 
 
 def dead_links(markdown: str, folder: Path) -> list[str]:
@@ -141,13 +152,16 @@ def every_command() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", SNIPPET_PAGES, ids=name_of)
-def test_python_snippets_run(page: Path) -> None:
+def test_python_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert run_python(page.read_text(), name_of(page)) == []
 
 
 @pytest.mark.parametrize(("words", "code"), every_command())
-def test_commands_exit_as_the_page_says(words: list[str], code: int) -> None:
-    answer = subprocess.run([COMMAND, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_commands_exit_as_the_page_says(words: list[str], code: int, tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [COMMAND, *words[1:]], cwd=ROOT, env=at_home(tmp_path), capture_output=True, text=True, check=False
+    )
     assert answer.returncode == code, answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
 
@@ -188,6 +202,24 @@ def test_the_reference_knows_every_option() -> None:
     options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
     assert "--seeds" in options
     assert [option for option in options if f"`{option}" not in page] == []
+
+
+@pytest.mark.parametrize("module", ["tenure", "tenure.sync", "tenure.sinks", "tenure.testing"])
+def test_the_reference_knows_every_public_name(module: str) -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
+    section = page.partition(f"## {module}\n")[2].partition("\n## ")[0]
+    exported = import_module(module)
+    names = getattr(exported, "EXPORTS", None) or exported.__all__
+    assert names
+    assert [name for name in names if f"| `{name}" not in section] == []
+
+
+def test_the_reference_is_what_the_docstrings_say(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "reference" / "python.md"
+    copy = tmp_path / "python.md"
+    copy.write_text(page.read_text())
+    subprocess.run([sys.executable, ROOT / "tools" / "generate_docs.py", copy], check=True)
+    assert copy.read_text() == page.read_text(), "run make docs"
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -23,6 +23,7 @@ SURFACE = [
     "Grant",
     "Holder",
     "Incumbent",
+    "Lock",
     "MemoryStore",
     "OutcomeUnknown",
     "Overstay",
@@ -45,6 +46,7 @@ SURFACE = [
     "guard",
     "open_store",
     "sinks",
+    "sync",
     "testing",
 ]
 

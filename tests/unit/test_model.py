@@ -85,3 +85,8 @@ def test_values_are_frozen_hashable_and_survive_pickling(value: object) -> None:
 )
 def test_another_serial_election_or_holder_is_another_bid(other: Bid) -> None:
     assert other != BID
+
+
+@pytest.mark.parametrize("other", [dataclasses.replace(BID, ttl_ns=1), dataclasses.replace(BID, advertise="http://a")])
+def test_another_ttl_or_address_is_the_same_bid(other: Bid) -> None:
+    assert (other, hash(other)) == (BID, hash(BID))

@@ -4,15 +4,17 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tenure.clock import BootClock
 from tenure.errors import ConfigError, Refused, Unreachable
-from tenure.model import Bid, Grant, Holder, Incumbent, Wait
+from tenure.model import Bid, Ended, Grant, Holder, Incumbent, Token, Wait
+from tenure.stores.base import CanAskToResign, CanList, CanRenewTogether
 from tenure.stores.sqlite import SQLiteStore, from_url
-from tenure.stores.sqlite.worker import _QUEUE_MAX
+from tenure.stores.sqlite.thread import MESSAGES_MAX
 
 pytestmark = pytest.mark.anyio
 
@@ -165,7 +167,8 @@ async def test_closing_carries_out_what_was_sent_before(path: Path) -> None:
 
 CALLS: dict[str, Callable[[SQLiteStore], Awaitable[object]]] = {
     "claim": lambda store: store.claim(bid()),
-    "renew": lambda store: store.renew(Grant(bid(), 1)),  # type: ignore[arg-type]
+    "renew": lambda store: store.renew(Grant(bid(), Token(1))),
+    "renew_together": lambda store: store.renew_together([Grant(bid(), Token(1))]),
     "release": lambda store: store.release(bid()),
     "changed": lambda store: store.changed(Wait(bid(), None)),
     "read": lambda store: store.read("e"),
@@ -209,6 +212,24 @@ async def test_every_other_name_is_a_name(name: str, path: Path) -> None:
         assert await store.read("e") is None
 
 
+@pytest.mark.parametrize("address", ["", "http://10.0.0.5:8080", "ä\0"])
+async def test_everybody_is_told_where_the_leader_can_be_reached(address: str, path: Path) -> None:
+    async with SQLiteStore(path) as store, SQLiteStore(path) as other:
+        grant = await taken(store, replace(bid(), advertise=address))
+        incumbent = Incumbent("e", ADA, grant.token, address)
+        assert await other.read("e") == incumbent
+        assert (await refused(other, bid(BOB))).incumbent == incumbent
+        assert [status.incumbent for status in await other.elections()] == [incumbent]
+        assert await other.ask_to_resign("e") == incumbent
+
+
+async def test_an_address_that_cannot_be_stored_is_refused(path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        with pytest.raises(Refused, match="cannot be stored"):
+            await store.claim(replace(bid(), advertise="\udcff"))
+        assert await store.read("e") is None
+
+
 async def test_a_number_that_no_file_can_hold_is_refused(path: Path) -> None:
     async with SQLiteStore(path) as store:
         with pytest.raises(Refused, match="serial and pid"):
@@ -242,7 +263,7 @@ async def test_a_claim_cancelled_before_its_turn_is_not_carried_out_and_one_unde
 
 async def test_a_queue_that_is_full_turns_requests_away_unsent(path: Path) -> None:
     async with stuck(path) as (store, _, first):
-        waiting = [asyncio.ensure_future(store.read("e")) for _ in range(_QUEUE_MAX)]
+        waiting = [asyncio.ensure_future(store.read("e")) for _ in range(MESSAGES_MAX)]
         await asyncio.sleep(0)
         with pytest.raises(Unreachable, match="the disk does not answer"):
             await store.read("e")
@@ -260,6 +281,23 @@ async def test_requests_that_wait_together_are_carried_out_together(path: Path) 
         assert session._transaction_count < 100
 
 
+async def test_tenures_that_are_renewed_together_get_each_an_answer_of_its_own_in_a_few_transactions(
+    path: Path,
+) -> None:
+    async with SQLiteStore(path) as store:
+        assert isinstance(store, CanRenewTogether)
+        assert await store.renew_together([]) == []
+        grants = list(await asyncio.gather(*(taken(store, bid(election=f"e{number}")) for number in range(600))))
+        await store.release(grants[300].bid)
+        await store.ask_to_resign("e599")
+        answers: list[Grant | Ended] = list(grants)
+        answers[300] = Ended(grants[300].bid, grants[300].token)
+        before = store._worker._session._transaction_count
+        assert await store.renew_together(grants) == answers
+        assert store._worker._session._transaction_count - before == 3
+        assert [store.resign_asked(grant) for grant in grants] == [False] * 599 + [True]
+
+
 async def test_who_is_asked_to_resign_learns_of_it_at_the_next_renewal(path: Path) -> None:
     async with SQLiteStore(path) as store, SQLiteStore(path) as operator:
         assert await operator.ask_to_resign("e") is None
@@ -273,6 +311,11 @@ async def test_who_is_asked_to_resign_learns_of_it_at_the_next_renewal(path: Pat
         second = await taken(store, bid(ADA, 2))
         await store.renew(second)
         assert not store.resign_asked(second)
+
+
+def test_the_store_is_one_that_can_list_its_elections_and_ask_to_resign(path: Path) -> None:
+    assert isinstance(SQLiteStore(path), CanList)
+    assert isinstance(SQLiteStore(path), CanAskToResign)
 
 
 async def test_the_status_tells_of_every_election_and_who_waits(path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import ConfigError
-from tenure.stores.sqlite.file import APPLICATION_ID, SCHEMA_VERSION, connect, log_of, prepare
+from tenure.stores.sqlite.file import APPLICATION_ID, SCHEMA_VERSION, _make, connect, log_of, prepare
 
 MEMBERS = ("", "-wal")  # The shared memory beside them is nobody's data.
 
@@ -99,13 +99,26 @@ def test_a_database_of_a_newer_tenure_is_refused_and_left(tmp_path: Path) -> Non
     assert f"newer tenure (version {SCHEMA_VERSION + 1}, this one knows {SCHEMA_VERSION})" in refusal(tmp_path / "x.db")
 
 
+def test_a_database_of_an_older_tenure_is_refused_with_the_way_out_and_left(tmp_path: Path) -> None:
+    make(tmp_path / "x.db")
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+        connection.execute("ALTER TABLE office DROP COLUMN advertised")
+    told = refusal(tmp_path / "x.db")
+    assert f"older tenure (version {SCHEMA_VERSION - 1}, this one knows {SCHEMA_VERSION})" in told
+    assert "move it away" in told
+    # The same if an older tenure was quicker to make a new file.
+    with closing(connect(tmp_path / "x.db")) as connection, pytest.raises(ConfigError, match="older tenure"):
+        _make(connection, tmp_path / "x.db")
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_damaged_file_is_refused_and_left(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     make(path)
     with closing(connect(path)) as connection:
-        rows = [(f"election {number}", number) for number in range(500)]
-        connection.executemany("INSERT INTO office VALUES (?, ?, 'h', 1, 'n', 1, 0, 0, 'b', 't', NULL)", rows)
+        rows = [(number, f"election {number}") for number in range(500)]
+        connection.executemany("INSERT INTO office VALUES (?, ?, 'h', 1, 'n', 1, 0, 0, 'b', 't', NULL, '')", rows)
     damaged = bytearray(path.read_bytes())
     # Whole pages, as disks lose them: what a scattered bit does is not always to be seen.
     page = random.Random(seed).randrange(2, len(damaged) // 4096) * 4096

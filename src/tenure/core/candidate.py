@@ -56,11 +56,13 @@ class _Office:
 class Candidate:
     """One candidate of one election. Not thread-safe: one driver steps it."""
 
-    def __init__(self, election: str, holder: Holder, timing: Timing, serials: Iterator[int] | None = None) -> None:
+    def __init__(
+        self, election: str, holder: Holder, timing: Timing, serials: Iterator[int] | None = None, advertise: str = ""
+    ) -> None:
         """``serials`` are the numbers of its bids; candidates that may ever share a holder must share them too."""
         self.state: State = IDLE
         self.wake_at: int | None = None
-        self._election, self._holder, self._timing = election, holder, timing
+        self._election, self._holder, self._timing, self._advertise = election, holder, timing, advertise
         self._now, self._chance = 0, 0.5
         self._out: list[do.Effect] = []
         self._wanted = False
@@ -167,7 +169,7 @@ class Candidate:
         self._highest_token = event.grant.token
         self._office = _Office(event.grant, valid_until)
         self._seal_failures = 0
-        self._asking.due_at = sent_at + self._timing.renew_every_ns
+        self._asking.due_at = self._timing.renew_at(sent_at)
         # A seal must fit into what the claim alone gave, however well renewals go: an office that is held but never
         # led keeps out those who could lead.
         self._deadline = stop_at
@@ -202,12 +204,10 @@ class Candidate:
             office.valid_until = max(office.valid_until, self._date(sent_at))
             if self.state is LEADING:
                 self._asking.succeeded()
-            if (
-                event.attempt == self._asking.latest
-            ):  # An older answer is welcome, but a younger request is on its way already.
-                self._asking.due_at = sent_at + self._timing.renew_every_ns
-            if self.state is LEADING:
                 self._deadline = office.valid_until - self._timing.grace_ns
+            # An older answer is welcome, but a younger request is on its way already.
+            if event.attempt == self._asking.latest:
+                self._asking.due_at = self._timing.renew_at(sent_at)
 
     def _office_failed(self, event: on.Failed) -> None:
         if event.attempt == self._sealing and self.state is SEALING:
@@ -312,7 +312,8 @@ class Candidate:
         return self._office
 
     def _new_bid(self) -> None:
-        self._bid = Bid(self._election, self._holder, next(self._serials), self._timing.ttl_ns)
+        serial, ttl_ns = next(self._serials), self._timing.ttl_ns
+        self._bid = Bid(self._election, self._holder, serial, ttl_ns, self._advertise)
 
     def _give_up_bid(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"

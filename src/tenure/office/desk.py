@@ -1,4 +1,4 @@
-"""A desk: what one election needs to seat its candidates. The values that Election was made with, and nothing more."""
+"""A desk: what one election needs to seat its candidates. The values that Election or Lock was made with, checked."""
 
 import os
 import signal
@@ -11,12 +11,14 @@ from tenure.core.candidate import Candidate
 from tenure.core.effects import Fact
 from tenure.errors import ConfigError
 from tenure.model import Holder
-from tenure.office.seat import Seat, Tenant, Term
-from tenure.office.tenure import Tenure
+from tenure.office.opened import OpenStore
+from tenure.office.seat import Seat, Tenant
 from tenure.office.thread import Office
 from tenure.stores.base import Store
 from tenure.timing import Timing
 
+NAME_BYTES_MAX: Final = 255  # What the narrowest engine takes as one part of a path.
+ADVERTISE_BYTES_MAX: Final = 1024  # A URL; every standby and every status reads it.
 # One row of numbers for all candidates of the process: a seat that is taken anew under the same holder must never bid
 # with a serial that was used before, or a delayed release of the old bid would end the new one.
 _SERIALS: Final = count(1)
@@ -26,17 +28,46 @@ _TAKEN: Final[set[tuple[int, str, str, Holder]]] = set()
 Hook = Callable[[Fact], None]
 
 
+def check_name(name: object) -> str:
+    """Return ``name`` if every engine can have an election of that name."""
+    if not isinstance(name, str) or not name:
+        raise ConfigError("election", repr(name), "must be a name of at least one character")
+    if len(name.encode("utf-8", "replace")) > NAME_BYTES_MAX:
+        raise ConfigError("election", f"{name[:20]}…", f"must have at most {NAME_BYTES_MAX} bytes")
+    if not name.isprintable() or name != name.strip():
+        raise ConfigError("election", repr(name), "must be printable, without space at its ends")
+    if any(part in {"", ".", ".."} for part in name.split("/")):
+        raise ConfigError("election", repr(name), "must have no empty part, '.' or '..' between its slashes")
+    return name
+
+
+def check_advertise(address: object) -> str:
+    """Return ``address`` if every engine can keep it beside a leader's name."""
+    if not isinstance(address, str) or not address.isprintable():
+        raise ConfigError("advertise", repr(address)[:80], "must be printable text, such as http://10.0.0.5:8080")
+    if len(address.encode("utf-8", "replace")) > ADVERTISE_BYTES_MAX:
+        raise ConfigError("advertise", f"{address[:20]}…", f"must have at most {ADVERTISE_BYTES_MAX} bytes")
+    return address
+
+
 @dataclass(slots=True)
 class Desk:
     """One election of one holder in one process."""
 
     office: Office
-    store: Store
+    given: OpenStore | Store
     election: str
     holder: Holder
+    advertise: str
     timing: Timing
     hooks: Sequence[Hook]
     kill_on_overstay: bool
+
+    @property
+    def store(self) -> Store:
+        """The store, which may be used on the office's loop only. Raises ConfigError if it is not open."""
+        self.office.check_process(f"election {self.election}")
+        return self.given.store if isinstance(self.given, OpenStore) else self.given
 
     @property
     def fence(self) -> str:
@@ -45,14 +76,18 @@ class Desk:
 
     def seat(self, tenant: Tenant) -> Seat:
         """Give the candidate its seat. One at a time: two would be one holder to the store, and both would win."""
-        self.office.check_process(f"election {self.election}")
-        if self._place in _TAKEN:
+        store, place = self.store, self._place
+        traits, ttl_ns = store.traits, self.timing.ttl_ns
+        if not traits.ttl_min_ns <= ttl_ns <= traits.ttl_max_ns:
+            rule = f"must lie between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} s for {store.address}"
+            raise ConfigError("ttl", f"{ttl_ns / 1e9:g} s", rule)
+        if place in _TAKEN:
             rule = "this holder stands already: use one Election, with a holder of its own, for each candidate"
             raise ConfigError("election", self.election, rule)
-        _TAKEN.add(self._place)
+        _TAKEN.add(place)
         kill = self.kill if self.kill_on_overstay else None
-        candidate = Candidate(self.election, self.holder, self.timing, _SERIALS)
-        return Seat(self.office, self.store, candidate, self.timing, tenant, kill)
+        candidate = Candidate(self.election, self.holder, self.timing, _SERIALS, self.advertise)
+        return Seat(self.office, store, candidate, self.timing, tenant, kill)
 
     def leave(self) -> None:
         """Give the seat back."""
@@ -61,9 +96,6 @@ class Desk:
     @property
     def _place(self) -> tuple[int, str, str, Holder]:
         return self.office.pid, self.store.identity, self.election, self.holder
-
-    def tenure(self, seat: Seat, term: Term) -> Tenure:
-        return Tenure(self.election, self.holder, self.fence, seat, term, self.office)
 
     def publish(self, fact: Fact) -> None:
         for hook in self.hooks:

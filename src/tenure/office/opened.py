@@ -38,13 +38,13 @@ class OpenStore:
             await run_there(self.office, self._close())
 
     def __enter__(self) -> Self:
-        self.office.submit(self._open()).result()
+        wait_there(self.office, self._open())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.office.submit(self._close()).result()
+        wait_there(self.office, self._close())
 
     async def _open(self) -> None:
         stack = AsyncExitStack()
@@ -80,3 +80,12 @@ async def run_there(office: Office, coroutine: Any) -> Any:
     finally:
         future.cancel()  # does nothing to one that is done
     return future.result()
+
+
+def wait_there(office: Office, coroutine: Any) -> Any:
+    """Wait, in the user's thread, for what runs on the office's loop. If interrupted, what runs there is cancelled."""
+    future = office.submit(coroutine)
+    try:
+        return future.result()
+    finally:
+        future.cancel()  # does nothing to one that is done

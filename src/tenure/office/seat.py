@@ -5,21 +5,26 @@ stop) goes to its ``Tenant``, which lives where the user called. The seat decide
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
-from random import Random
+from functools import partial
+from random import random
 from typing import Any, Final, Protocol, TypeVar
 
 from tenure.core import effects as do
 from tenure.core import events as on
 from tenure.core.candidate import Candidate
 from tenure.core.table import State
-from tenure.errors import OutcomeUnknown, Reason
+from tenure.errors import Reason, StoreError
 from tenure.model import Ended, Grant, Token, Wait
+from tenure.office.rounds import Asked, Renewal, in_time, told_of_broken_store
 from tenure.office.thread import Office
-from tenure.stores.base import CanAskToResign, No, Ok, Store, outcome_of
+from tenure.office.timetable import Alarm
+from tenure.stores.base import CanAskToResign, CanRenewTogether, No, Ok, Store, Unknown, outcome_of
 from tenure.timing import Timing
 
 T = TypeVar("T")
+_LOG: Final = logging.getLogger("tenure")
 
 
 class Tenant(Protocol):
@@ -35,6 +40,10 @@ class Tenant(Protocol):
 
     def stop(self, term: "Term") -> None:
         """Cancel the body until it ends."""
+        ...
+
+    def wait(self) -> None:
+        """Another is in office, or before this one in the queue: it may take long."""
         ...
 
     def idle(self) -> None:
@@ -62,6 +71,24 @@ class Term:
 class Seat:
     """One candidate of one election in one process."""
 
+    __slots__ = (
+        "_alarm",
+        "_asks",
+        "_candidate",
+        "_idle",
+        "_kill",
+        "_kill_at",
+        "_office",
+        "_store",
+        "_tasks",
+        "_tenant",
+        "_term",
+        "_timing",
+        "_together",
+        "_watch",
+        "trouble",
+    )
+
     def __init__(  # noqa: PLR0913, PLR0917  (a desk knows all of it, and nobody else makes seats)
         self,
         office: Office,
@@ -73,12 +100,15 @@ class Seat:
     ) -> None:
         self._office, self._store, self._timing, self._tenant = office, store, timing, tenant
         self._candidate, self._kill = candidate, kill
-        self._chance = Random().random
-        self._timer: asyncio.TimerHandle | None = None
+        self._together = store if isinstance(store, CanRenewTogether) else None
+        self._asks = store if isinstance(store, CanAskToResign) else None
+        self._alarm = Alarm(self._tick)
+        self._kill_at: int | None = None
         self._tasks: dict[asyncio.Task[None], int] = {}  # what is under way, and the attempt that it answers
         self._watch: asyncio.Task[None] | None = None
         self._term: Term | None = None
         self._idle = True
+        self.trouble: StoreError | None = None  # why the store's last answer was none; None while it answers
 
     # From any thread
 
@@ -89,20 +119,20 @@ class Seat:
     def expect_progress(self, term: Term, by: int | None) -> None:
         """Set or lift the body's own deadline."""
         term.progress_by = by
-        self._office.call(self._set_timer)
+        self._office.call(self._set_alarm)
 
     # On the office's loop
 
     def _step(self, event: on.Event) -> None:
         candidate = self._candidate
-        todo = candidate.step(event, self._office.clock.now(), self._chance())
+        todo = candidate.step(event, self._office.clock.now(), random())
         term = self._term
         if term is not None:
             # Before anything else: from here on other threads see the new word.
             term.valid_until = candidate.valid_until or 0
         for effect in todo:
             _PERFORM[type(effect)](self, effect)
-        self._set_timer()
+        self._set_alarm()
         self._tell_if_idle()
 
     def _tell_if_idle(self) -> None:
@@ -113,7 +143,6 @@ class Seat:
         idle = idle and not self._tasks
         if self._idle is not idle:
             self._idle = idle
-            self._office.on_suspend(self._tick, listen=not idle)
             self._office.on_close(self, None if idle else self._close)
             if idle:
                 self._tenant.idle()
@@ -128,23 +157,22 @@ class Seat:
             await asyncio.wait(self._tasks, timeout=self._timing.attempt_timeout_ns / 1e9)
 
     def _tick(self) -> None:
-        term = self._term
-        if term is not None and term.progress_by is not None and self._office.clock.now() >= term.progress_by:
+        term, now = self._term, self._office.clock.now()
+        if term is not None and self._kill is not None and self._kill_at is not None and now >= self._kill_at:
+            self._kill()
+        if term is not None and term.progress_by is not None and now >= term.progress_by:
             term.progress_by = None
             self._step(on.GiveUp(Reason.STALLED))
         else:
             self._step(on.Tick())
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due = self._candidate.wake_at
-        if self._term is not None and self._term.progress_by is not None:
-            due = self._term.progress_by if due is None else min(due, self._term.progress_by)
-        if due is not None:
-            delay_s = max(0, due - self._office.clock.now()) / 1e9
-            self._timer = self._office.loop.call_later(delay_s, self._tick)
+    def _set_alarm(self) -> None:
+        due, term = self._candidate.wake_at, self._term
+        if term is not None:
+            for other in (term.progress_by, self._kill_at):
+                if other is not None and (due is None or other < due):
+                    due = other
+        self._office.timetable.set(self._alarm, due)
 
     # Effects
 
@@ -152,6 +180,7 @@ class Seat:
         if self._watch is not None:
             self._watch.cancel()
         self._watch = self._ask(self._watched(effect), effect.attempt)
+        self._tenant.wait()
 
     def _seal(self, effect: do.Seal) -> None:
         self._tenant.seal(effect.attempt, effect.token)
@@ -168,16 +197,11 @@ class Seat:
             self._tenant.stop(term)
             if self._kill is not None:
                 # A quarter of the grace before the end: the kernel needs a moment, and nobody may be in office before.
-                left_ns = term.valid_until - self._timing.grace_ns // 4 - self._office.clock.now()
-                self._office.loop.call_later(max(0, left_ns) / 1e9, self._kill_if_running, term)
-
-    def _kill_if_running(self, term: Term) -> None:
-        if self._term is term and self._kill is not None:
-            self._kill()
+                self._kill_at = term.valid_until - self._timing.grace_ns // 4
 
     def _publish(self, effect: do.Publish) -> None:
         if isinstance(effect.fact, do.Left):
-            self._term = None
+            self._term = self._kill_at = None
         self._tenant.publish(effect.fact)
 
     # Requests
@@ -191,49 +215,66 @@ class Seat:
     def _done(self, task: "asyncio.Task[None]") -> None:
         attempt = self._tasks.pop(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # A store that raises anything but StoreError is broken. Nothing can be known of what it did (rule 7).
-            self._office.loop.call_exception_handler({"message": "a store broke its contract", "exception": error})
+            told_of_broken_store(self._office.loop, error)
             self._step(on.Failed(attempt, definite=False))
         self._tell_if_idle()
 
     async def _claimed(self, effect: do.Claim) -> None:
         match await outcome_of(self._in_time("claim", self._store.claim(effect.bid))):
             case Ok(Grant() as grant):
-                self._step(on.Granted(effect.attempt, grant))
+                self._hear(on.Granted(effect.attempt, grant))
             case Ok(Wait() as wait):
-                self._step(on.MustWait(effect.attempt, wait))
-            case failure:
-                self._step(on.Failed(effect.attempt, definite=isinstance(failure, No)))
+                self._hear(on.MustWait(effect.attempt, wait))
+            case No() | Unknown() as failure:
+                self._miss(effect.attempt, failure)
 
-    async def _renewed(self, effect: do.Renew) -> None:
-        match await outcome_of(self._in_time("renew", self._store.renew(effect.grant))):
+    def _renew(self, effect: do.Renew) -> None:
+        if self._together is None:
+            self._ask(self._renew_alone(effect), effect.attempt)
+        else:
+            asked = Asked(effect.grant, partial(self._renewed, effect))
+            self._office.rounds.add(self._together, self._timing.attempt_timeout_ns, asked)
+
+    async def _renew_alone(self, effect: do.Renew) -> None:
+        self._renewed(effect, await outcome_of(self._in_time("renew", self._store.renew(effect.grant))))
+
+    def _renewed(self, effect: do.Renew, outcome: Renewal) -> None:
+        if self._idle:  # It has left meanwhile, and a renewal of what was released changes nothing.
+            return
+        match outcome:
             case Ok(Grant() as grant):
                 self._note_margin()
-                self._step(on.Granted(effect.attempt, grant))
-                if isinstance(self._store, CanAskToResign) and self._store.resign_asked(grant):
+                self._hear(on.Granted(effect.attempt, grant))
+                if self._asks is not None and self._asks.resign_asked(grant):
                     self._step(on.GiveUp(Reason.RESIGNED))
             case Ok(Ended()):
-                self._step(on.Deposed(effect.grant.token))
-            case failure:
-                self._step(on.Failed(effect.attempt, definite=isinstance(failure, No)))
+                self._hear(on.Deposed(effect.grant.token))
+            case No() | Unknown() as failure:
+                self._miss(effect.attempt, failure)
 
     async def _watched(self, effect: do.Watch) -> None:
         match await outcome_of(self._store.changed(effect.wait)):
             case Ok():
-                self._step(on.Changed(effect.attempt))
-            case failure:
-                self._step(on.Failed(effect.attempt, definite=isinstance(failure, No)))
+                self._hear(on.Changed(effect.attempt))
+            case No() | Unknown() as failure:
+                self._miss(effect.attempt, failure)
 
     async def _released(self, effect: do.Release) -> None:
         # Whatever comes of it, the lease dies by itself; and nobody waits for the answer but a caller that leaves.
         await outcome_of(self._in_time("release", self._store.release(effect.bid)))
 
-    async def _in_time(self, operation: str, call: Coroutine[Any, Any, T]) -> T:
-        try:
-            async with asyncio.timeout(self._timing.attempt_timeout_ns / 1e9):
-                return await call
-        except TimeoutError as late:
-            raise OutcomeUnknown(self._store.address, operation, "no answer in time") from late
+    def _in_time(self, operation: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        return in_time(self._store, self._timing.attempt_timeout_ns, operation, call)
+
+    def _hear(self, answer: on.Event) -> None:
+        self.trouble = None
+        self._step(answer)
+
+    def _miss(self, attempt: int, failure: No | Unknown) -> None:
+        self.trouble = failure.error
+        if self._office.may_say(self._store.address):  # An outage is one thing, however many elections meet it.
+            _LOG.warning("%s; trying again", failure.error)
+        self._step(on.Failed(attempt, definite=isinstance(failure, No)))
 
     def _note_margin(self) -> None:
         term = self._term
@@ -244,7 +285,7 @@ class Seat:
 
 _PERFORM: Final[dict[type[do.Effect], Callable[[Seat, Any], object]]] = {
     do.Claim: lambda seat, effect: seat._ask(seat._claimed(effect), effect.attempt),  # noqa: SLF001
-    do.Renew: lambda seat, effect: seat._ask(seat._renewed(effect), effect.attempt),  # noqa: SLF001
+    do.Renew: Seat._renew,  # noqa: SLF001
     do.Watch: Seat._watch_for,  # noqa: SLF001
     do.Seal: Seat._seal,  # noqa: SLF001
     do.StartBody: Seat._start_body,  # noqa: SLF001

@@ -1,178 +1,154 @@
-"""A sitting: one call of ``lead`` or ``once`` on the user's own event loop, in conversation with its seat.
+"""A sitting: the user's end of one seat, from standing until everything that was held has been released.
 
-The seat (office thread) says seal, start, stop; the sitting does so where the user called, and reports. The body runs in
-a cancel scope: loss cancels it at every await until it has ended (level cancellation), and only its end lets the seat
-release the office (rule 6).
+The seat (office thread) says seal, start, stop; the sitting does so where the user called, and reports. What an event
+loop and a plain thread do alike stands here; how each waits and stops stands in ``on_loop`` and ``on_thread``.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
-
-import anyio
-from anyio.abc import TaskGroup
+from typing import Final
 
 from tenure.core.effects import Fact
-from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed, Stand
-from tenure.errors import Reason, StaleToken, TenureOver, redact
+from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed
+from tenure.errors import ConfigError, Reason, StaleToken, TenureOver, UnverifiedToken, redact
 from tenure.model import Token
 from tenure.office.desk import Desk
-from tenure.office.mailbox import LoopMailbox
+from tenure.office.mailbox import Mailbox
 from tenure.office.seat import Term
-from tenure.office.tenure import Tenure
 from tenure.sinks.base import Sink
+from tenure.timing import Seconds, to_ns
 
-T = TypeVar("T")
 _LOG: Final = logging.getLogger("tenure")
 
 
 @dataclass(frozen=True, slots=True)
-class _Seal:
+class Seal:
+    """Raise the fence of every sink to this token."""
+
     attempt: int
     token: Token
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class Start:
+    """The body may begin."""
+
     term: Term
 
 
 @dataclass(frozen=True, slots=True)
-class _Stop:
-    term: Term
+class Waiting:
+    """The store said: not now."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Idle:
-    pass
+class Idle:
+    """The candidate no longer stands, and what it held has been released."""
 
 
-_Letter = _Seal | _Start | _Stop | _Idle
+Letter = Seal | Start | Waiting | Idle
 
 
-class Sitting(Generic[T]):
-    """The user's end of one seat. Made and used on one event loop."""
+class Sitting:
+    """What both kinds of sitting share. Its letters come through ``mail``."""
 
-    def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._desk, self._sinks = desk, sinks
-        self._mail: LoopMailbox[_Letter] = LoopMailbox()
-        self._seat = desk.seat(self)
-        self._scope: anyio.CancelScope | None = None
-        self._result: T | None = None
-        self._failure: Exception | None = None
+    __slots__ = ("_desk", "_gone", "_mailbox", "_open", "_sinks", "failure", "seat")
+
+    def __init__(self, desk: Desk, sinks: Sequence[Sink], mail: Mailbox[Letter]) -> None:
+        self._desk, self._sinks, self._mailbox = desk, sinks, mail
+        self.failure: Exception | None = None  # of a sink that can never be sealed
+        self._open: Term | None = None  # a tenure whose body's end has not been reported
+        self._gone = False
+        self.seat = desk.seat(self)
 
     # The seat's side: called on the office's thread
 
     def seal(self, attempt: int, token: Token) -> None:
-        self._mail.put(_Seal(attempt, token))
+        self._mailbox.put(Seal(attempt, token))
 
     def start(self, term: Term) -> None:
-        self._mail.put(_Start(term))
+        self._mailbox.put(Start(term))
 
     def stop(self, term: Term) -> None:
-        self._mail.put(_Stop(term))
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        self._mailbox.put(Waiting())
 
     def idle(self) -> None:
-        self._mail.put(_Idle())
+        self._mailbox.put(Idle())
 
     def publish(self, fact: Fact) -> None:
         self._desk.publish(fact)
 
     # The user's side
 
-    async def lead(self, body: Callable[[Tenure], Awaitable[T]], *, once: bool) -> T:
-        """Stand until a body has returned (once: until one tenure is over), and return what it returned."""
-        self._seat.feed(Stand())
-        left = False
-        try:
-            async with anyio.create_task_group() as tasks:
-                while not isinstance(letter := await self._mail.get(), _Idle):
-                    match letter:
-                        case _Seal(attempt, token):
-                            tasks.start_soon(self._seal_sinks, attempt, token)
-                        case _Start(term):
-                            tasks.start_soon(self._run_body, body, term, once)
-                        case _Stop():
-                            self.cancel_body()
-                left = True
-                tasks.cancel_scope.cancel()
-        finally:
-            if left:
-                self._desk.leave()
-            else:
-                await self.leave()
-        if self._failure is not None:
-            raise self._failure
-        return self._result  # type: ignore[return-value]
+    def _opened(self, letter: Letter) -> Letter:
+        """Take note of what a letter means for leaving."""
+        match letter:
+            case Start(term):
+                self._open = term
+            case Idle():
+                self._gone = True
+        return letter
 
-    async def wait_for_office(self, tasks: TaskGroup) -> Term:
-        """Stand, and return when the body may begin. The caller is the body."""
-        self._seat.feed(Stand())
-        while not isinstance(letter := await self._mail.get(), _Start):
-            if isinstance(letter, _Seal):
-                tasks.start_soon(self._seal_sinks, letter.attempt, letter.token)
-        return letter.term
-
-    async def watch_over(self, scope: anyio.CancelScope) -> None:
-        """Cancel the caller's scope when the seat says stop."""
-        self._scope = scope
-        while not isinstance(letter := await self._mail.get(), _Idle):
-            if isinstance(letter, _Stop):
-                self.cancel_body()
-        self._mail.put(letter)  # for who leaves
-
-    def tenure(self, term: Term) -> Tenure:
-        return self._desk.tenure(self._seat, term)
-
-    def cancel_body(self) -> None:
-        if self._scope is not None:
-            self._scope.cancel()
-
-    def body_over(self, term: Term, *, stand_again: bool) -> None:
+    def body_over(self, *, stand_again: bool) -> None:
         """Report the end of the body. Nothing here waits: it must be said even while being cancelled."""
-        self._scope = None
         if not stand_again:
-            self._seat.feed(Resign())
-        self._seat.feed(BodyEnded(term.token))
+            self.seat.feed(Resign())
+        if self._open is not None:
+            self.seat.feed(BodyEnded(self._open.token))
+            self._open = None
 
-    async def leave(self) -> None:
-        """Whatever happened: stand no more, and return when everything that was held has been released."""
-        with anyio.CancelScope(shield=True):
-            self._seat.feed(Resign())
-            while not isinstance(await self._mail.get(), _Idle):
-                pass
-        self._desk.leave()
-
-    async def _run_body(self, body: Callable[[Tenure], Awaitable[T]], term: Term, once: bool) -> None:
-        over = once
-        try:
-            with anyio.CancelScope() as self._scope:
-                if term.reason is not None:  # told to stop before it could begin
-                    self._scope.cancel()
-                self._result, self._failure = await _outcome(body(self.tenure(term)))
-                over = True
-            if once and self._scope.cancelled_caught:
-                self._failure = TenureOver(term.token, term.reason or Reason.LAPSED)
-        finally:
-            self.body_over(term, stand_again=not over)
-
-    async def _seal_sinks(self, attempt: int, token: Token) -> None:
+    async def seal_sinks(self, attempt: int, token: Token) -> None:
+        """Raise every fence, and report what came of it."""
         for sink in self._sinks:
-            _, failure = await _outcome(sink.seal(self._desk.fence, token))
-            if isinstance(failure, StaleToken):
-                self._seat.feed(Deposed(token))
-                return
-            if failure is not None:  # It may have been sealed, and may be later: the machine asks again.
-                _LOG.warning("sealing %s with token %d failed: %s", self._desk.fence, token, redact(str(failure)))
-                self._seat.feed(Failed(attempt, definite=False))
-                return
-        self._seat.feed(Sealed(token))
+            failure = await _failure_of(sink.seal(self._desk.fence, token))
+            match failure:
+                case None:
+                    continue
+                case StaleToken() | UnverifiedToken():  # With this token nobody can ever write.
+                    self.seat.feed(Deposed(token))
+                case ConfigError():  # Asking again would not help: it is for the caller to mend.
+                    self.failure = failure
+                    self.seat.feed(Resign())
+                case _:  # It may have been sealed, and may be later: the machine asks again.
+                    self.seat.feed(Failed(attempt, definite=False))
+            _LOG.warning("sealing %s with token %d failed: %s", self._desk.fence, token, redact(str(failure)))
+            return
+        self.seat.feed(Sealed(token))
+
+    def patience_s(self, wait_s: float | None) -> float | None:
+        """Return how long to wait for office. Not at all means: until the store has said who holds it."""
+        return wait_s or (None if wait_s is None else self._desk.timing.attempt_timeout_ns / 1e9)
+
+    def why_not(self) -> None:
+        """After a wait that got no office: return if another holds it, raise if something is wrong."""
+        failure = self.failure or self.seat.trouble
+        if failure is not None:
+            raise failure
 
 
-async def _outcome(call: Awaitable[T]) -> tuple[T | None, Exception | None]:
-    """Await what the user wrote. The one place where any exception is caught: it goes on from the right frame, unchanged."""
+def wait_seconds(timeout: Seconds | None) -> float | None:
+    """Return a public timeout in seconds; None is for ever."""
+    if timeout is None:
+        return None
+    wait_ns = to_ns("timeout", timeout)
+    if wait_ns < 0:
+        raise ConfigError("timeout", timeout, "must not be negative: 0 asks once, None waits for ever")
+    return wait_ns / 1e9
+
+
+def tenure_over(term: Term) -> TenureOver:
+    """Return what to raise for a tenure that ended before its body did."""
+    return TenureOver(term.token, term.reason or Reason.LAPSED)
+
+
+async def _failure_of(call: Awaitable[object]) -> Exception | None:
+    """Await what the user wrote. The one place where any exception is caught: a sink may raise what it likes."""
     try:
-        return await call, None
+        await call
     except Exception as error:  # noqa: BLE001
-        return None, error
+        return error
+    return None

@@ -2,9 +2,8 @@
 
 from tenure.core.events import GiveUp, Resign
 from tenure.errors import Reason, TenureOver
-from tenure.model import Holder, Token
+from tenure.office.desk import Desk
 from tenure.office.seat import Seat, Term
-from tenure.office.thread import Office
 from tenure.timing import Seconds, to_ns
 
 
@@ -17,13 +16,13 @@ class Tenure:
 
     __slots__ = ("_now", "_seat", "_term", "election", "fence", "holder", "token")
 
-    def __init__(self, election: str, holder: Holder, fence: str, seat: Seat, term: Term, office: Office) -> None:  # noqa: PLR0913, PLR0917
-        self.election = election
-        self.holder = holder
-        self.token: Token = term.token
-        self.fence = fence  # the name under which sinks keep the highest token of this store and election
+    def __init__(self, desk: Desk, seat: Seat, term: Term) -> None:
+        self.election = desk.election
+        self.holder = desk.holder
+        self.token = term.token
+        self.fence = desk.fence  # the name under which sinks keep the highest token of this store and election
         self._seat, self._term = seat, term
-        self._now = office.clock.now
+        self._now = desk.office.clock.now
 
     @property
     def valid(self) -> bool:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenure.clock import BootClock
 from tenure.errors import ConfigError
+from tenure.office.rounds import Rounds
+from tenure.office.timetable import Timetable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -30,6 +32,7 @@ _SUSPEND_CHECK_S = 0.25
 _SUSPEND_NOTICED_NS = 100_000_000
 # How long leaving the interpreter may wait for releases: an engine that is gone must not keep a process from ending.
 _CLOSE_WITHIN_S = 5.0
+_SAY_AGAIN_NS = 10 * 10**9
 
 
 class Office:
@@ -43,7 +46,9 @@ class Office:
         self.clock = BootClock()
         self.loop = asyncio.new_event_loop()
         self._closers: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
-        self._wakers: set[Callable[[], None]] = set()
+        self.timetable = Timetable(self.loop, self.clock)
+        self.rounds = Rounds(self.loop)
+        self._said_at: dict[str, int] = {}  # by store: a process has a few
         self._thread = threading.Thread(target=self._run, name="tenure-office", daemon=True)
         self._thread.start()
 
@@ -63,11 +68,15 @@ class Office:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine on the office's loop."""
+        if self.pid != os.getpid():
+            coroutine.close()
+        self.check_process("office")
         # In an empty context: the caller's would come along, and with it, for one, the word that this thread runs trio.
         return Context().run(asyncio.run_coroutine_threadsafe, coroutine, self.loop)
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function on the office's loop, soon. After the office has closed nothing is done."""
+        self.check_process("office")  # or it would wait for a thread that this process does not have
         with suppress(RuntimeError):  # the loop is closed: the interpreter is leaving
             self.loop.call_soon_threadsafe(function, *arguments, context=Context())
 
@@ -78,9 +87,13 @@ class Office:
         else:
             self._closers[key] = close
 
-    def on_suspend(self, wake: Callable[[], None], *, listen: bool) -> None:
-        """Call ``wake`` after the machine has slept. Call this on the office's loop."""
-        (self._wakers.add if listen else self._wakers.discard)(wake)
+    def may_say(self, what: str) -> bool:
+        """Say whether it is time to log of ``what`` again: a thousand elections that fail together are one line."""
+        now = self.clock.now()
+        if now < self._said_at.get(what, now - _SAY_AGAIN_NS) + _SAY_AGAIN_NS:
+            return False
+        self._said_at[what] = now
+        return True
 
     def close(self) -> None:
         """Leave no lease behind: release whatever is held, within a bound, and end the thread."""
@@ -110,6 +123,5 @@ class Office:
             await asyncio.sleep(_SUSPEND_CHECK_S)
             ahead_now = self.clock.now() - int(loop.time() * 1e9)
             if ahead_now - ahead > _SUSPEND_NOTICED_NS:
-                for wake in tuple(self._wakers):
-                    wake()
+                self.timetable.ring()
             ahead = ahead_now

@@ -14,7 +14,7 @@ from tenure.sim.habits import (
     released_promptly,
     stopped_in_time,
 )
-from tenure.sim.history import History, Kind
+from tenure.sim.history import Entry, History, Kind
 from tenure.sim.plan import Plan
 from tenure.sim.reading import Checker, Finding, reads
 
@@ -96,10 +96,21 @@ def release_after_body(history: History, _: Plan) -> Finding:
     return None
 
 
-@reads(Kind.BEGAN, Kind.HOLDS, Kind.RECLOCKED, Kind.LEFT, Kind.FREED, Kind.RENEWED)
+def _comes_back(entry: Entry, before: int | None, stopping: bool) -> str:
+    if before is not None and before < entry.at < entry.number:
+        return f"{entry.who} believes again in {entry.token}, which had ended at {before}"
+    if before is not None and stopping and entry.number > before:
+        return f"{entry.who} believes in {entry.token} for longer after its body was told to stop"
+    return ""
+
+
+@reads(Kind.BEGAN, Kind.HOLDS, Kind.RECLOCKED, Kind.STOPPING, Kind.LEFT, Kind.FREED, Kind.RENEWED)
 def never_resumed(history: History, _: Plan) -> Finding:
-    """6: no tenure is resumed: one body a token, no belief after it ended, no lease renewed after it was free."""
+    """6: no tenure is resumed: one body a token, no belief that grows once its body was told to stop or comes back once it
+    had ended, no lease renewed after it was free.
+    """
     begun: set[int] = set()
+    stopping: set[int] = set()
     until: dict[int, int] = {}
     freed: set[int] = set()
     for entry in history:
@@ -109,13 +120,13 @@ def never_resumed(history: History, _: Plan) -> Finding:
                 return entry.at, f"a second body began under {token}"
             begun.add(token)
         elif entry.kind is Kind.HOLDS:
-            if token in until and until[token] < entry.at < entry.number:
-                return entry.at, f"{entry.who} believes again in {token}, which had ended at {until[token]}"
+            if why := _comes_back(entry, until.get(token), token in stopping):
+                return entry.at, why
             until[token] = entry.number
-        elif entry.kind is Kind.RECLOCKED:
-            until[token] = entry.number
-        elif entry.kind is Kind.LEFT:
-            until[token] = entry.at
+        elif entry.kind is Kind.STOPPING:
+            stopping.add(token)
+        elif entry.kind in (Kind.RECLOCKED, Kind.LEFT):
+            until[token] = entry.number if entry.kind is Kind.RECLOCKED else entry.at
         elif entry.kind is Kind.FREED:
             freed.add(token)
         elif entry.kind is Kind.RENEWED and token in freed:

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from tenure.errors import OutcomeUnknown, StoreError
-from tenure.model import Bid, Ended, Grant, Incumbent, Wait
+from tenure.model import Bid, Ended, Grant, Holder, Incumbent, Wait
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class Store(Protocol):
         ...
 
     async def read(self, election: str) -> Incumbent | None:
-        """Return who holds the office now, as the engine decides it (not a replica's memory of it)."""
+        """Return who holds the office now, and where its bid said to be, as the engine decides it (not a replica's memory)."""
         ...
 
 
@@ -101,6 +101,36 @@ class CanAskToResign(Protocol):
 
     def resign_asked(self, grant: Grant) -> bool:
         """Say whether the last renewal of this grant found such a word."""
+        ...
+
+
+@runtime_checkable
+class CanRenewTogether(Store, Protocol):
+    """A store that renews many tenures for the price of one."""
+
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        """Renew each, as ``renew`` does, and return the answers in the same order; all fail together or none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionStatus:
+    """One election as people are shown it: a picture that may be old when it is looked at. Nothing is decided by it."""
+
+    election: str
+    incumbent: Incumbent | None
+    held_for_ns: int | None  # None: nobody is in office, or the clock of its holder cannot be compared with ours
+    remaining_ns: int | None  # likewise
+    resign_asked: bool
+    standbys: tuple[Holder, ...]  # who waits; one that dies without a word is counted for up to 2.75 ttl more
+
+
+@runtime_checkable
+class CanList(Protocol):
+    """A store that can say which elections it has."""
+
+    async def elections(self) -> list[ElectionStatus]:
+        """Return every election that was ever held here, by name: who is in office, and who waits."""
         ...
 
 

@@ -88,7 +88,7 @@ class MemoryEngine:
 
     def read(self, election: str, now: int) -> Incumbent | None:
         held = self.holding(election, now)
-        return None if held is None else Incumbent(election, held.bid.holder, held.token)
+        return None if held is None else Incumbent(election, held.bid.holder, held.token, held.bid.advertise)
 
     def may_help(self, wait: Wait, now: int) -> bool:
         """Say whether claiming again may help. A level, not an edge: no wake-up can be lost between answer and wait."""

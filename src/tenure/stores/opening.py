@@ -25,7 +25,10 @@ SCHEMES: Final[dict[str, _Scheme]] = {
 
 def make_store(url: str, options: dict[str, Any]) -> Any:
     """Return the store for a URL, not yet opened. Raises ConfigError for anything that no store can be made of."""
-    scheme = urlsplit(url).scheme
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:  # a bracket that is never closed, for one
+        raise ConfigError("store", redact(url), f"is no URL: {error}") from error
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise ConfigError("store", redact(url), f"must begin with one of {known}")

@@ -81,9 +81,10 @@ class Candidate:
     def __init__(self, store: Store, election: str, ttl_ns: int) -> None:
         self.store, self.election, self.ttl_ns = store, election, ttl_ns
         self.holder = Holder.fresh()
+        self.advertise = ""
 
     def bid(self, serial: int = 1) -> Bid:
-        return Bid(self.election, self.holder, serial, self.ttl_ns)
+        return Bid(self.election, self.holder, serial, self.ttl_ns, self.advertise)
 
     async def wins(self, serial: int = 1) -> Grant:
         answer = await self.store.claim(self.bid(serial))
@@ -112,7 +113,7 @@ class Candidate:
 
     async def sees(self, grant: Grant | None) -> None:
         seen = await self.store.read(self.election)
-        due = None if grant is None else Incumbent(self.election, grant.bid.holder, grant.token)
+        due = None if grant is None else Incumbent(self.election, grant.bid.holder, grant.token, grant.bid.advertise)
         expect(seen == due, f"read tells {seen} where the office belongs to {due}")
 
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 import anyio
 
 from tenure.errors import Refused, StoreError
-from tenure.model import Grant
+from tenure.model import Ended, Grant
+from tenure.stores.base import CanRenewTogether
 from tenure.testing.rig import Candidate, Play, Promises, Rig, expect
 from tenure.testing.waiting_contract import WAITING
 
@@ -68,6 +69,21 @@ async def _read(play: Play) -> None:
     await reader.sees(None)
 
 
+@OFFICE.keep("the-incumbent-can-be-found")
+async def _found(play: Play) -> None:
+    leader, other = await play.enter(2)
+    leader.advertise = "http://10.0.0.5:8080/?a=1&b=ä"
+    grant = await leader.wins()
+    for _ in range(2):
+        await other.sees(Grant(leader.bid(), grant.token))
+        wait = await other.waits()
+        told = wait.incumbent.advertised if wait.incumbent is not None else ""
+        expect(told == leader.advertise, f"who must wait is told {told!r} of one that advertised {leader.advertise!r}")
+        await leader.keeps(grant)
+    await leader.leaves()
+    await leader.sees(await other.wins())  # It does not say where it is: not where the last one was.
+
+
 @OFFICE.keep("ttl-outside-the-traits-is-refused")
 async def _refused(play: Play) -> None:
     asking, other = await play.enter(2)
@@ -113,6 +129,25 @@ async def _renewal_counts_anew(play: Play) -> None:
     await play.most_of_a_ttl()
     await rival.waits()
     await leader.keeps(grant)
+
+
+@OFFICE.keep("renewing-together-is-renewing-each")
+async def _together(play: Play) -> None:
+    (leader,) = await play.enter(1)
+    store = leader.store
+    if not isinstance(store, CanRenewTogether):
+        return  # It promises nothing of the kind.
+    crowd = [Candidate(store, f"{play.election}/{number}", play.ttl_ns) for number in range(4)]
+    grants = [await candidate.wins() for candidate in crowd]
+    for _ in range(_rounds_past_a_lapse(play)):
+        await play.most_of_a_ttl()
+        got = await store.renew_together(grants)
+        expect(got == grants, f"tenures that last were renewed together, and got {got}")
+    await crowd[1].leaves()
+    got = await store.renew_together(grants)
+    answers = [grants[0], Ended(grants[1].bid, grants[1].token), *grants[2:]]
+    expect(got == answers, f"tenures of which the second has ended were renewed together, and got {got}")
+    await crowd[1].sees(None)
 
 
 def _rounds_past_a_lapse(play: Play) -> int:

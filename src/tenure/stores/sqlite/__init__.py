@@ -6,11 +6,10 @@ on which it does, and ``store`` is what an event loop sees.
 """
 
 from tenure.stores.opening import path_of
-from tenure.stores.sqlite.engine import ElectionStatus
 from tenure.stores.sqlite.host import Host
 from tenure.stores.sqlite.store import SQLiteStore
 
-__all__ = ["ElectionStatus", "Host", "SQLiteStore", "from_url"]
+__all__ = ["Host", "SQLiteStore", "from_url"]
 
 
 def from_url(url: str) -> SQLiteStore:

@@ -20,7 +20,7 @@ from tenure.errors import ConfigError
 T = TypeVar("T")
 
 APPLICATION_ID = 0x54454E55  # "TENU": what file(1) and we know our databases by.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SQLITE_MIN = (3, 24, 0)  # INSERT … ON CONFLICT DO UPDATE
 _PAGE_MIN = 512  # bytes: the smallest page that a database can have
 
@@ -44,16 +44,19 @@ _SCHEMA = (
         turnover INTEGER NOT NULL
     )""",
     # One row per election, never deleted by us. A free office has no nonce; its token is the one of its last tenure.
+    # Rows lie in the order of their tokens, so those of tenures that began together are on the same pages. Such tenures
+    # are renewed together, and every page that they share is one less to be written: 3 for 50 of them, and not 30.
     """CREATE TABLE office (
-        election TEXT PRIMARY KEY,
-        token INTEGER NOT NULL,
+        token INTEGER PRIMARY KEY,
+        election TEXT NOT NULL UNIQUE,
         host TEXT, pid INTEGER, nonce TEXT, serial INTEGER,
         since INTEGER NOT NULL,
         expires INTEGER NOT NULL,
         boot_id TEXT NOT NULL,
         time_namespace TEXT NOT NULL,
-        resign_token INTEGER
-    ) WITHOUT ROWID""",
+        resign_token INTEGER,
+        advertised TEXT NOT NULL
+    )""",
     # Who waits, for people to read. Nothing is decided by it.
     """CREATE TABLE standby (
         election TEXT NOT NULL,
@@ -149,8 +152,8 @@ def _make(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
     found = _describe(connection)
+    _judge(path, found)
     if found.application_id != APPLICATION_ID:  # Else somebody made it while we waited.
-        _judge(path, found)
         for statement in _SCHEMA:
             connection.execute(statement)
         connection.execute("INSERT INTO store VALUES (1, ?, 0, 0)", (secrets.token_hex(16),))
@@ -202,7 +205,7 @@ def _look(path: Path, options: str) -> Found:
     connection = connect(path, options)
     try:
         found = _describe(connection)
-        if found.application_id == APPLICATION_ID and found.version <= SCHEMA_VERSION:
+        if found.application_id == APPLICATION_ID and found.version == SCHEMA_VERSION:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 # The first line only repeats which database it is about.
@@ -236,6 +239,12 @@ def _judge(path: Path, found: Found) -> None:
     if found.application_id == APPLICATION_ID:
         if found.version > SCHEMA_VERSION:
             rule = f"was made by a newer tenure (version {found.version}, this one knows {SCHEMA_VERSION}); {untouched}"
+            raise ConfigError("path", path, rule)
+        if found.version < SCHEMA_VERSION:
+            rule = (
+                f"was made by an older tenure (version {found.version}, this one knows {SCHEMA_VERSION}): stop whoever "
+                f"uses it and move it away, and a new one is made; {untouched}"
+            )
             raise ConfigError("path", path, rule)
     elif found.application_id or found.version or found.table_count:
         rule = f"is a database of another application (id {found.application_id:#x}); {untouched}"

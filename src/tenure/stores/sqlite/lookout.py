@@ -15,10 +15,10 @@ import os
 import queue
 import random
 import sqlite3
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tenure.clock import Clock
 from tenure.errors import Refused, TenureError, Unreachable
@@ -26,7 +26,8 @@ from tenure.stores.sqlite.desk import Desk
 from tenure.stores.sqlite.engine import Denied, Engine
 from tenure.stores.sqlite.faults import fault_of
 from tenure.stores.sqlite.file import is_busy, log_of
-from tenure.stores.sqlite.reply import Reply, give_all
+from tenure.stores.sqlite.reply import Reply, give, give_all
+from tenure.stores.sqlite.thread import MessageThread
 
 # How often the log is glanced at. A clean hand-over waits for half of it on average and for all of it at worst. Each
 # time costs 60 to 120 µs of a core, nearly all of it for waking up a thread of Python: 0.2 to 0.35 % of one.
@@ -50,7 +51,7 @@ class Watch:
     reply: Reply
 
 
-_Message = tuple[bool, Watch] | Reply  # a watch that begins or ends; the end of the thread
+_Message: TypeAlias = tuple[bool, Watch]  # whether it begins or ends, and which
 
 
 class Lookout:
@@ -119,86 +120,55 @@ class Lookout:
             return Refused(self.desk.address, "changed", str(no))
 
 
-class LookoutThread:
+class LookoutThread(MessageThread[_Message]):
     """The thread that looks while somebody waits, and sleeps without a timer while nobody does."""
 
     def __init__(self, lookout: Lookout) -> None:
+        super().__init__("lookout")
         self._lookout = lookout
-        self._messages: queue.SimpleQueue[_Message] = queue.SimpleQueue()
         self._watches: dict[str, list[Watch]] = {}
         self._due: dict[str, int] = {}  # when the office of each must be looked at, whatever happens before
         self._due_first = 0
         self._looks_owed = 0
         self._locked_out = False
-        self._ended = False
         self._chance = random.Random()
-        self._thread = threading.Thread(target=self._run, name="tenure-sqlite-lookout", daemon=True)
-
-    @property
-    def waiting_count(self) -> int:
-        """How many messages it has not taken yet: more than a few, and it hangs."""
-        return self._messages.qsize()
 
     def watch(self, watch: Watch) -> None:
         if self._thread.ident is None:
             self._thread.start()
-        self._messages.put((True, watch))
-        if self._ended:
-            watch.reply.give(self._closed())
+        self._send((True, watch))
 
     def unwatch(self, watch: Watch) -> None:
-        self._messages.put((False, watch))
+        self._send((False, watch))
 
-    def stop_soon(self) -> Reply:
-        """Have the thread end; the reply comes when its connection is closed."""
-        stopped = Reply.here()
-        self._messages.put(stopped)
-        if self._ended or self._thread.ident is None:
-            stopped.give(None)
-        return stopped
+    def _work(self) -> Reply:
+        while True:
+            stopped = self._listen()
+            if stopped is not None:
+                return stopped
+            if self._watches:
+                self._look()
 
-    def join(self) -> None:
-        """Wait for the thread, which has nothing left to do once its reply has come."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        stopped: Reply | None = None
-        try:
-            while stopped is None:
-                stopped = self._listen()
-                if self._watches and stopped is None:
-                    self._look()
-        finally:
-            self._end(stopped)
-
-    def _end(self, stopped: Reply | None) -> None:
-        # However the thread ends, nobody waits for ever.
+    def _close(self) -> None:
         self._lookout.close()
-        self._ended = True  # Whoever sends from now on looks here; what was sent before is answered below.
-        with suppress(queue.Empty):
-            while True:
-                message = self._messages.get_nowait()
-                if isinstance(message, Reply):
-                    message.give(None)
-                else:
-                    self._take(*message)
         self._tell_all(self._closed())
-        if stopped is not None:
-            stopped.give(None)
+
+    def _turn_away(self, message: _Message) -> None:
+        _, watch = message
+        give(watch.reply, self._closed())  # Whoever ends a watch has stopped waiting for it.
 
     def _listen(self) -> Reply | None:
         """Take messages until there is something to look at; return who asked for the end, if somebody did."""
         try:
             message = self._wait()
-            while not isinstance(message, Reply):
+            while isinstance(message, tuple):
                 self._take(*message)
                 message = self._messages.get_nowait()
         except queue.Empty:
             return None
         return message
 
-    def _wait(self) -> _Message:
+    def _wait(self) -> _Message | Reply:
         """Return the next message. Raises queue.Empty if it is time for a look before there is one."""
         if not self._watches:
             return self._messages.get()

@@ -13,20 +13,24 @@ Rules of this file
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tenure.clock import Clock
 from tenure.errors import Refused, StoreError, TenureError
-from tenure.model import Wait
+from tenure.model import Bid, Wait
+from tenure.stores.base import ElectionStatus
 from tenure.stores.sqlite.desk import Desk
 from tenure.stores.sqlite.engine import Denied, Engine
 from tenure.stores.sqlite.faults import fault_of, needs_new_connection
 from tenure.stores.sqlite.file import LOG_MAX, log_of, patiently, size_of
 
+S = TypeVar("S")
+A = TypeVar("A")
+
 # After how many transactions the length of the log is looked at; a look costs 5 µs.
 _LOOK_AT_LOG_EVERY = 64
-# How long what nobody waits for may keep the next request waiting. What is not done then is tried again after that one.
+# How long what nobody waits for may keep the next request waiting. What is not done then is tried again later.
 _TIDY_MAX_S = 0.05
 # How long moving the log into the file may wait for the others to stop writing. It is tried again soon.
 _MOVE_WAIT_MS = 100
@@ -40,13 +44,29 @@ class Need(IntEnum):
     SYNC = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One thing to do in the file, at an instant that is read once the transaction has begun."""
+class Operation(NamedTuple, Generic[S, A]):
+    """What can be asked of the engine: about a subject, at an instant that is read once the transaction has begun."""
 
-    operation: str
+    name: str
     need: Need
-    act: Callable[[Engine, int], object]
+    act: Callable[[Engine, S, int], A]
+
+
+CLAIM = Operation("claim", Need.SYNC, Engine.claim)
+RENEW = Operation("renew", Need.LOCK, Engine.renew)
+RELEASE = Operation[Bid, None]("release", Need.LOCK, lambda engine, bid, _: engine.release(bid))
+READ = Operation("read", Need.SNAPSHOT, Engine.read)
+ELECTIONS = Operation[None, list[ElectionStatus]](
+    "elections", Need.SNAPSHOT, lambda engine, _, now: engine.elections(now)
+)
+ASK_TO_RESIGN = Operation("ask_to_resign", Need.LOCK, Engine.ask_to_resign)
+
+
+class Request(NamedTuple):
+    """One thing to do in the file."""
+
+    operation: Operation[Any, Any]
+    subject: Any
 
 
 class Session:
@@ -62,18 +82,21 @@ class Session:
     def carry_out(self, requests: Sequence[Request]) -> list[object]:
         """Carry the requests out in one transaction, in their order; return for each its answer, or its error."""
         try:
-            with self.desk.at_work(requests[0].operation) as (connection, engine):
+            with self.desk.at_work(requests[0].operation.name) as (connection, engine):
                 return self._transact(connection, engine, requests)
         except sqlite3.Error as error:  # There is no connection to be had.
             return self._faults(error, requests, committing=False)
         except TenureError as error:  # The file was replaced, or the clock went back: true of all alike.
             return [error for _ in requests]
 
-    def tidy(self) -> None:
-        """Do what nobody waits for: record who stands by, and keep the log short. A failure here is nobody's."""
+    def tidy(self) -> bool:
+        """Do what nobody waits for: record who stands by, and keep the log short. A failure here is nobody's.
+
+        Returns False if somebody who stands by could not be recorded, because others kept the file locked.
+        """
         look_at_log = self._transaction_count % _LOOK_AT_LOG_EVERY == 1
         if not (look_at_log or self._somebody_waits):
-            return
+            return True
         with suppress(sqlite3.Error, StoreError, OSError), self.desk.at_work("tidy") as (connection, engine):
             try:
                 if engine.must_record_standbys():
@@ -86,9 +109,10 @@ class Session:
                     self._shorten_log(connection)
             finally:
                 self._roll_back(connection)
+        return not self._somebody_waits
 
     def _transact(self, connection: sqlite3.Connection, engine: Engine, requests: Sequence[Request]) -> list[object]:
-        need = max(request.need for request in requests)
+        need = max(request.operation.need for request in requests)
         committing = False
         try:
             self._sync(connection, need is Need.SYNC)
@@ -120,15 +144,16 @@ class Session:
 
     def _answer(self, engine: Engine, request: Request, now: int) -> object:
         try:
-            return request.act(engine, now)
+            return request.operation.act(engine, request.subject, now)
         except Denied as no:
-            return Refused(self.desk.address, request.operation, str(no))
+            return Refused(self.desk.address, request.operation.name, str(no))
 
     def _faults(self, error: sqlite3.Error, requests: Sequence[Request], committing: bool) -> list[object]:
         faults: list[object] = []
         for request in requests:
-            in_doubt = committing and request.need is not Need.SNAPSHOT  # A read has no outcome to doubt.
-            faults.append(fault_of(error, self.desk.address, request.operation, committing=in_doubt))
+            name, need, _ = request.operation
+            in_doubt = committing and need is not Need.SNAPSHOT  # A read has no outcome to doubt.
+            faults.append(fault_of(error, self.desk.address, name, committing=in_doubt))
         return faults
 
     def _sync(self, connection: sqlite3.Connection, synced: bool) -> None:

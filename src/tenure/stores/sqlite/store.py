@@ -7,29 +7,30 @@ the same file, nor after the file was restored from a copy: its counter is then 
 import asyncio
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, Refused, Unreachable
 from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
-from tenure.stores.base import Expiry, Traits, Wake
+from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
 from tenure.stores.sqlite.desk import Desk
-from tenure.stores.sqlite.engine import ElectionStatus, Engine
 from tenure.stores.sqlite.host import Host, plain_path, this_host
 from tenure.stores.sqlite.lookout import Lookout, LookoutThread, Watch
-from tenure.stores.sqlite.reply import Reply
-from tenure.stores.sqlite.session import Need, Request, Session
+from tenure.stores.sqlite.reply import new_reply, outcome_of
+from tenure.stores.sqlite.session import ASK_TO_RESIGN, CLAIM, ELECTIONS, READ, RELEASE, RENEW, Operation, Session
 from tenure.stores.sqlite.worker import Worker
 
-T = TypeVar("T")
+S = TypeVar("S")
+A = TypeVar("A")
 
 # How long closing waits for requests under way: five times what one may wait for the lock.
 _CLOSE_WAIT_S = 5.0
 _INTEGER_MAX = 2**63 - 1  # SQLite's
-_MESSAGES_MAX = 4096  # The same limit as for requests: see ``worker``.
+# A transaction keeps the file locked for others, so it must not grow without bound: these take about 2 ms.
+_TOGETHER_MAX = 256
 
 _TRAITS = Traits(
     queue=False,
@@ -96,7 +97,7 @@ class SQLiteStore:
         stopped = self._worker.stop_soon()
         try:
             async with asyncio.timeout(_CLOSE_WAIT_S):
-                await stopped.outcome()
+                await outcome_of(stopped)
         except TimeoutError:
             warnings.warn(f"{self.address}: the disk does not answer, so the file is not closed", ResourceWarning, 2)
             return
@@ -123,14 +124,25 @@ class SQLiteStore:
             detail = f"ttl of {bid.ttl_ns} ns is not between {_TRAITS.ttl_min_ns} and {_TRAITS.ttl_max_ns} ns"
             raise Refused(self.address, "claim", detail)
         self._check_bid("claim", bid)
-        return await self._ask("claim", Need.SYNC, lambda engine, now: engine.claim(bid, now))
+        if bid.advertise:
+            self._check_texts("claim", bid.advertise)
+        return await self._ask(CLAIM, bid)
 
     async def renew(self, grant: Grant) -> Grant | Ended:
-        self._check_bid("renew", grant.bid)
-        renewal = await self._ask("renew", Need.LOCK, lambda engine, now: engine.renew(grant, now))
-        if renewal.resign_asked:
-            self._asked_to_resign[grant.bid.election] = grant.token
-        return renewal.answer
+        (answer,) = await self.renew_together([grant])
+        return answer
+
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        """Renew many tenures, which costs half of renewing each. If it fails, some of them may have been renewed."""
+        for grant in grants:
+            self._check_bid("renew", grant.bid)
+        answers: list[Grant | Ended] = []
+        for first in range(0, len(grants), _TOGETHER_MAX):
+            renewed = await self._ask(RENEW, grants[first : first + _TOGETHER_MAX])
+            answers += renewed.answers
+            for grant in renewed.asked:
+                self._asked_to_resign[grant.bid.election] = grant.token
+        return answers
 
     def resign_asked(self, grant: Grant) -> bool:
         """Say whether somebody has asked this tenure to resign (``ask_to_resign``), as of its last renewal."""
@@ -139,39 +151,39 @@ class SQLiteStore:
     async def release(self, bid: Bid) -> None:
         self._check_bid("release", bid)
         self._asked_to_resign.pop(bid.election, None)
-        await self._ask("release", Need.LOCK, lambda engine, _: engine.release(bid))
+        await self._ask(RELEASE, bid)
 
     async def changed(self, wait: Wait) -> None:
         self._check_open("changed")
         self._check_bid("changed", wait.bid)
-        if self._lookout.waiting_count >= _MESSAGES_MAX:
+        if self._lookout.is_stuck:
             raise Unreachable(self.address, "changed", "the disk does not answer")
-        watch = Watch(wait.bid.election, Reply.here())
+        watch = Watch(wait.bid.election, new_reply())
         self._lookout.watch(watch)
         try:
-            await watch.reply.outcome()
+            await outcome_of(watch.reply)
         finally:
             self._lookout.unwatch(watch)
 
     async def read(self, election: str) -> Incumbent | None:
-        self._check_name("read", election)
-        return await self._ask("read", Need.SNAPSHOT, lambda engine, now: engine.read(election, now))
+        self._check_texts("read", election)
+        return await self._ask(READ, election)
 
     async def elections(self) -> list[ElectionStatus]:
         """Return every election that was ever held in this file, by name: who is in office, and who waits."""
-        return await self._ask("elections", Need.SNAPSHOT, lambda engine, now: engine.elections(now))
+        return await self._ask(ELECTIONS, None)
 
     async def ask_to_resign(self, election: str) -> Incumbent | None:
         """Ask whoever is in office to leave, and return who that is.
 
         A request and no more: its holder learns of it at its next renewal (``resign_asked``) and may take its time.
         """
-        self._check_name("ask_to_resign", election)
-        return await self._ask("ask_to_resign", Need.LOCK, lambda engine, now: engine.ask_to_resign(election, now))
+        self._check_texts("ask_to_resign", election)
+        return await self._ask(ASK_TO_RESIGN, election)
 
-    async def _ask(self, operation: str, need: Need, act: Callable[[Engine, int], T]) -> T:
-        self._check_open(operation)
-        return cast("T", await self._worker.call(Request(operation, need, act)))
+    def _ask(self, operation: Operation[S, A], subject: S) -> Coroutine[Any, Any, A]:
+        self._check_open(operation.name)
+        return self._worker.call(operation, subject)
 
     def _check_open(self, operation: str) -> None:
         if not self._pid or self._closed:
@@ -181,18 +193,18 @@ class SQLiteStore:
             raise ConfigError("store", self.address, rule)
 
     def _check_bid(self, operation: str, bid: Bid) -> None:
-        self._check_name(operation, bid.election)
-        self._check_name(operation, bid.holder.host)
-        self._check_name(operation, bid.holder.nonce)
-        if not (0 <= bid.serial <= _INTEGER_MAX and 0 <= bid.holder.pid <= _INTEGER_MAX):
+        holder = bid.holder
+        self._check_texts(operation, bid.election, holder.host, holder.nonce)
+        if not (0 <= bid.serial <= _INTEGER_MAX and 0 <= holder.pid <= _INTEGER_MAX):
             raise Refused(self.address, operation, f"serial and pid must lie between 0 and {_INTEGER_MAX}: {bid}")
 
-    def _check_name(self, operation: str, name: str) -> None:
-        # A lone surrogate, as os.fsdecode makes of bytes that are no text, cannot be stored: better said here than in
-        # the middle of a transaction.
-        try:
-            encoded = name.encode()
-        except UnicodeEncodeError:
-            encoded = b""
-        if not encoded:
-            raise Refused(self.address, operation, f"{name!r} cannot be stored as a name")
+    def _check_texts(self, operation: str, *texts: str) -> None:
+        for text in texts:
+            # A lone surrogate, as os.fsdecode makes of bytes that are no text, cannot be stored: better said here than
+            # in the middle of a transaction.
+            try:
+                encoded = text.encode()
+            except UnicodeEncodeError:
+                encoded = b""
+            if not encoded:
+                raise Refused(self.address, operation, f"{text!r} cannot be stored")

@@ -1,0 +1,53 @@
+"""Reaping: the one place that waits for children, ours and those that others left to us.
+
+As process 1 of a container the supervisor inherits every orphan, and one that nobody waits for stays in the process table
+for ever. So whatever has ended is reaped, except those that somebody here expects: they are told, and reap it themselves
+when they have done with its number. Until then that number, as a process and as a group, is nobody else's.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from typing import Final
+
+SIGNALLED: Final = 128  # Shells add this to the number of the signal that a process died of.
+
+
+class Reaper:
+    """Listens for the end of children on the running event loop."""
+
+    def __init__(self, on_stop: Callable[[int, int], None]) -> None:
+        """``on_stop`` is called with process and signal when a child was stopped."""
+        self._on_stop = on_stop
+        self._expected: dict[int, asyncio.Future[int]] = {}
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._look)
+
+    def expect(self, pid: int) -> asyncio.Future[int]:
+        """Return a future of the exit code of a child. Call it before the loop turns, and ``reap`` when it is done."""
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._expected[pid] = ended
+        return ended
+
+    def reap(self, pid: int) -> None:
+        """Give the number of a child that has ended back to the system."""
+        del self._expected[pid]
+        os.waitpid(pid, 0)
+        self._look()
+
+    def _look(self) -> None:
+        try:
+            while stopped := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG):
+                self._on_stop(stopped.si_pid, stopped.si_status)
+            # Peek first: a wait for any child would reap those that are expected. One that is not yet reaped hides the
+            # others, which are looked for again afterwards.
+            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if found.si_pid in self._expected:
+                    ended = self._expected[found.si_pid]
+                    if not ended.done():
+                        code = found.si_status if found.si_code == os.CLD_EXITED else SIGNALLED + found.si_status
+                        ended.set_result(code)
+                    break
+                os.waitpid(found.si_pid, 0)
+        except ChildProcessError:
+            pass  # There are no children.

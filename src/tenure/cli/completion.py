@@ -1,0 +1,71 @@
+"""``tenure completion``: the script for a shell, and the names that it completes."""
+
+import io
+from collections.abc import Iterable
+from contextlib import redirect_stderr, suppress
+from typing import Any, Final
+
+import click
+
+from tenure.errors import TenureError
+
+# A person has pressed a key and waits. Starting Python takes half of what is felt as a pause already.
+_NAMES_WITHIN_S: Final = 0.5
+
+_INSTALL: Final = {
+    "bash": 'add to ~/.bashrc:   eval "$(tenure completion bash)"',
+    "zsh": 'add to ~/.zshrc:   eval "$(tenure completion zsh)"',
+    "fish": "run once:   tenure completion fish > ~/.config/fish/completions/tenure.fish",
+}
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("shell", type=click.Choice(list(_INSTALL)))
+@click.pass_context
+def command(ctx: click.Context, *, shell: str) -> None:
+    """Print the completion script of a shell: commands, options, and the elections of the store.
+
+    \b
+    Examples:
+      eval "$(tenure completion bash)"        in ~/.bashrc
+      eval "$(tenure completion zsh)"         in ~/.zshrc
+      tenure completion fish > ~/.config/fish/completions/tenure.fish
+    """
+    from click.shell_completion import ShellComplete, get_completion_class  # noqa: PLC0415
+
+    kind = get_completion_class(shell)
+    assert kind is not None, shell
+    completion = kind(ctx.find_root().command, {}, "tenure", "_TENURE_COMPLETE")
+    # Not ``completion.source()``, which for bash looks for the one of this machine and complains if there is none.
+    click.echo(f"{ShellComplete.source(completion).strip()}\n# To install it, {_INSTALL[shell]}")
+
+
+def election_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Return the elections that begin like ``incomplete``, for a completion: soon, or none, and without a word."""
+    with suppress(TenureError, OSError), redirect_stderr(io.StringIO()):
+        found = _elections(ctx.params.get("store"), ctx.params.get("config"))
+        return [name for name in found if name.startswith(incomplete)]
+    return []
+
+
+def _elections(store: str | None, config: Any) -> Iterable[str]:
+    from tenure.cli.reading import is_unmade  # noqa: PLC0415  (the script itself needs no office)
+    from tenure.cli.settings import settings_of  # noqa: PLC0415
+    from tenure.office.thread import Office  # noqa: PLC0415
+    from tenure.stores.base import CanList  # noqa: PLC0415
+    from tenure.stores.opening import make_store  # noqa: PLC0415
+
+    url = settings_of(store=store, config=config, reading=True).store
+    unopened = make_store(url, {})
+
+    async def names() -> list[str]:
+        async with unopened as opened:
+            return [status.election for status in await opened.elections()]
+
+    if is_unmade(url) or not isinstance(unopened, CanList):
+        return []
+    future = Office.of_this_process().submit(names())
+    try:
+        return future.result(_NAMES_WITHIN_S)
+    finally:
+        future.cancel()  # Does nothing to one that is done.

@@ -1,0 +1,82 @@
+"""``tenure demo``: a leader that slept too long, live, on SQLite, with nothing to install.
+
+``director`` plays the three acts with real processes (``stage``, ``candidate``) and a real ``ledger``; ``judge`` reads
+from the history what they have shown; ``show`` and ``wording`` show it.
+"""
+
+import signal
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from tenure.cli.settings import DURATION
+from tenure.errors import ConfigError
+
+TTL_MIN_S = 0.5  # A leader renews four times in a lease; on a busy machine a process may have to wait for 0.1 s.
+TTL_MAX_S = 60.0
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--ttl", "ttl_s", type=DURATION, default="2s", show_default=True, help="Lease; the rest follows from it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object a line, and a last one with the figures.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the run into this file.")
+def command(*, ttl_s: float, as_json: bool, svg: Path | None) -> int:
+    """Freeze and kill leaders, and see which writes count.
+
+    Three processes stand for election and pay the invoices of a ledger. The leader is frozen in the middle of a write,
+    a standby takes over, and the old leader wakes up and sends what it had ready. Then a leader is killed. Then the
+    first act is played again without the fence. Takes about 25 seconds, and leaves nothing behind.
+
+    \b
+    Examples:
+      tenure demo
+      tenure demo --ttl 6s             slower, to read along
+      tenure demo --json | tail -1     the figures
+      tenure demo --svg demo.svg       a picture of this run
+
+    Exit code 1 if the fenced ledger accepted a stale write, or if the demo could not show what it is there to show.
+    """
+    if not TTL_MIN_S <= ttl_s <= TTL_MAX_S:
+        raise ConfigError("--ttl", ttl_s, f"must lie between {TTL_MIN_S:g} and {TTL_MAX_S:g} seconds")
+    if svg is not None and not svg.parent.is_dir():
+        raise ConfigError("--svg", svg, "must be a file in a folder that exists")
+    _leave_in_order()
+    return _run(ttl_s, svg, as_json=as_json)
+
+
+def _run(ttl_s: float, svg: Path | None, *, as_json: bool) -> int:
+    # Here, because every candidate imports this file before its own.
+    from tenure.cli.demo.director import play  # noqa: PLC0415
+    from tenure.cli.demo.judge import judge  # noqa: PLC0415
+    from tenure.cli.demo.show import Json, Plain, Terminal, save_svg  # noqa: PLC0415
+    from tenure.cli.output import is_terminal  # noqa: PLC0415
+
+    show: Json | Plain | Terminal
+    if as_json:
+        show = Json()
+    elif is_terminal():
+        from rich.console import Console  # noqa: PLC0415
+
+        show = Terminal(Console(highlight=False), ttl_s)
+    else:
+        show = Plain(ttl_s)
+    with show if isinstance(show, Terminal) else nullcontext():
+        history, broken = play(ttl_s, show)
+    verdict = judge(history, broken)
+    show.report(verdict)
+    if svg is not None:
+        save_svg(svg, history, verdict, ttl_s)
+    return verdict.exit_code
+
+
+def _leave_in_order() -> None:
+    """Let a signal to end be an exception, so that whatever was begun is ended: by default nothing would be."""
+
+    def leave(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # Who asked for nohup keeps it.
+            signal.signal(number, leave)

@@ -1,0 +1,155 @@
+"""Sitting on the user's own event loop, asyncio or trio.
+
+The body runs in a cancel scope: loss cancels it at every await until it has ended (level cancellation), and only its
+end lets the seat release the office (rule 6).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TypeVar
+
+import anyio
+
+from tenure.core.events import Stand
+from tenure.errors import Reason
+from tenure.office.desk import Desk
+from tenure.office.mailbox import LoopMailbox
+from tenure.office.seat import Term
+from tenure.office.sitting import Letter, Seal, Sitting, Waiting, tenure_over
+from tenure.office.tenure import Tenure
+from tenure.sinks.base import Sink
+
+T = TypeVar("T")
+
+
+class LoopSitting(Sitting):
+    """Made and used on one event loop."""
+
+    __slots__ = ("_mail", "_scope")
+
+    def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
+        self._mail: LoopMailbox[Letter] = LoopMailbox()
+        self._scope: anyio.CancelScope | None = None
+        super().__init__(desk, sinks, self._mail)
+
+    def stop(self, term: Term) -> None:
+        self._mail.call(lambda: self._cancel(term))
+
+    def _cancel(self, term: Term) -> None:
+        if self._scope is not None and self._open is term:
+            self._scope.cancel()
+
+    def cover(self, term: Term) -> anyio.CancelScope:
+        """Return the scope in which a body is to run. It is cancelled when the seat says stop."""
+        self._scope = anyio.CancelScope()
+        if term.reason is not None:  # told to stop before it could begin
+            self._scope.cancel()
+        return self._scope
+
+    def tenure(self, term: Term) -> Tenure:
+        return Tenure(self._desk, self.seat, term)
+
+    async def lead(self, body: Callable[[Tenure], Awaitable[T]], *, once: bool) -> T:
+        """Stand until a body has returned (once: until one tenure is over), and return what it returned."""
+        try:
+            self.seat.feed(Stand())
+            while (term := await self._wait_for_start()) is not None:
+                with self.cover(term):
+                    return await body(self.tenure(term))
+                # Only loss leads here. Whatever else ends a body takes this task with it.
+                if once:
+                    raise tenure_over(term)
+                self.body_over(stand_again=True)
+        finally:
+            await self.leave()
+        if self.failure is not None:
+            raise self.failure
+        return None  # type: ignore[return-value]  # it resigned
+
+    async def take_office(self, wait_s: float | None) -> Term | None:
+        """Stand, and return when the body may begin, which is the caller; None if another was in office all the time."""
+        term: Term | None = None
+        try:
+            self.seat.feed(Stand())
+            with anyio.move_on_after(self.patience_s(wait_s)):
+                term = await self._wait_for_start(ask_once=wait_s == 0)
+        finally:
+            if term is None:
+                await self.leave()
+        if term is None:
+            self.why_not()
+        return term
+
+    async def leave(self) -> None:
+        """Whatever happened: stand no more, and return when everything that was held has been released."""
+        with anyio.CancelScope(shield=True):
+            while not self._gone:
+                self.body_over(stand_again=False)
+                await self._next()
+        self._desk.leave()
+
+    async def _wait_for_start(self, *, ask_once: bool = False) -> Term | None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                match await self._next():
+                    case Seal(attempt, token):
+                        tasks.start_soon(self.seal_sinks, attempt, token)
+                    case Waiting() if not ask_once:
+                        pass
+                    case _:
+                        break
+            tasks.cancel_scope.cancel()
+        return self._open
+
+    async def _next(self) -> Letter:
+        return self._opened(await self._mail.get())
+
+
+class Stay(AbstractAsyncContextManager[Tenure]):
+    """One tenure with the caller as its body: from ``begin`` to ``end``, or as a block that loss cancels."""
+
+    def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
+        self._desk, self._sinks = desk, sinks
+        self.term: Term | None = None
+
+    async def begin(self, wait_s: float | None = None) -> Tenure | None:
+        """Take office, or return None if another was in office all the time."""
+        self._sitting: LoopSitting = LoopSitting(self._desk, self._sinks)
+        self.term = await self._sitting.take_office(wait_s)
+        return None if self.term is None else self._sitting.tenure(self.term)
+
+    async def end(self) -> None:
+        """Leave office; raises TenureOver if it was lost before."""
+        term = self._begun()
+        lost = lost_before_its_end(term)
+        await self._sitting.leave()
+        if lost:
+            raise tenure_over(term)
+
+    async def __aenter__(self) -> Tenure:
+        tenure = await self.begin()
+        self._scope = self._sitting.cover(self._begun())
+        self._scope.__enter__()
+        assert tenure is not None, "who waits for ever gets office, or an exception"
+        return tenure
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        term = self._begun()
+        lost = error is None and lost_before_its_end(term)
+        self._scope.__exit__(kind, error, traceback)
+        await self._sitting.leave()
+        # Not what __exit__ returned: on trio that is False if an outer scope was cancelled as well.
+        if lost or self._scope.cancelled_caught:
+            raise tenure_over(term)
+
+    def _begun(self) -> Term:
+        assert self.term is not None, "ended without having begun"
+        return self.term
+
+
+def lost_before_its_end(term: Term) -> bool:
+    """Whether a body that has just ended had been told to stop, other than by its own wish."""
+    return term.reason not in (None, Reason.RESIGNED)

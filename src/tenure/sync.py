@@ -1,0 +1,145 @@
+"""The same names, blocking: for programs that have threads and no event loop.
+
+A thread cannot be cancelled. A body learns that its tenure is over from ``term.check()``, which raises TenureOver, and from
+``term.sleep()``, which loss interrupts; write through a sink with ``term``, and whatever it misses cannot land. Renewals
+run on the office's thread, so a body may block for as long as it likes.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import wraps
+from types import TracebackType
+from typing import Concatenate, ParamSpec, TypeVar
+
+from tenure.model import Incumbent
+from tenure.office.on_thread import BlockingStay, ThreadSitting
+from tenure.office.on_thread import BlockingTenure as Tenure
+from tenure.office.opened import open_store, wait_there
+from tenure.office.sitting import wait_seconds
+from tenure.office.standing import LockStanding, Standing
+from tenure.sinks.base import Sink
+from tenure.timing import Seconds
+
+__all__ = ["Election", "Lock", "Tenure", "open_store"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Election(Standing):
+    """One candidate of one election, as ``tenure.Election``. Its body runs in the thread that calls ``lead``."""
+
+    def lead(
+        self,
+        body: Callable[[Tenure], T],
+        *,
+        sinks: Sequence[Sink] = (),
+        prepare: Callable[[], object] | None = None,
+        once: bool = False,
+    ) -> T:
+        """Stand, and run ``body`` in every tenure until it returns; return what it returned.
+
+        A body that lets TenureOver out, because ``term.check()`` or ``term.sleep()`` raised it, has lost its tenure; then
+        this candidate stands again (``once``: raises it). Any other exception releases the office and is raised
+        unchanged. ``prepare`` is called before standing. ``sinks`` are sealed before every body begins.
+        """
+        if prepare is not None:
+            prepare()
+        return ThreadSitting(self.desk, sinks).lead(body, once=once)
+
+    def once(self, sinks: Sequence[Sink] = ()) -> AbstractContextManager[Tenure]:
+        """Return a context manager that takes office once, with its block as the body.
+
+        TenureOver is raised at the end of a block that ran on after its tenure was over.
+        """
+        return BlockingStay(self.desk, sinks)
+
+    def incumbent(self) -> Incumbent | None:
+        """Return who holds the office now, as the engine decides it. It may have changed when you read this."""
+        result: Incumbent | None = wait_there(self.desk.office, self.desk.store.read(self.name))
+        return result
+
+    def observe(self) -> Iterator[Incumbent | None]:
+        """Yield who holds the office, now and whenever that changes. May miss a leader who was there for a moment."""
+        seen: object = self
+        while True:
+            incumbent = self.incumbent()
+            if incumbent != seen:
+                seen = incumbent
+                yield incumbent
+            time.sleep(self.look_every_s)
+
+    def leader_only(
+        self, *, sinks: Sequence[Sink] = ()
+    ) -> Callable[[Callable[Concatenate[Tenure, P], T]], Callable[P, T]]:
+        """Return a decorator: the function becomes the body, and calling it stands for election and leads."""
+
+        def decorate(body: Callable[Concatenate[Tenure, P], T]) -> Callable[P, T]:
+            @wraps(body)
+            def stand(*arguments: P.args, **named: P.kwargs) -> T:
+                return self.lead(lambda term: body(term, *arguments, **named), sinks=sinks)
+
+            return stand
+
+        return decorate
+
+
+class Lock(LockStanding):
+    """A lock, as ``tenure.Lock``: ``with lock as term``, or ``acquire`` and ``release``.
+
+    Loss stops nothing by itself: call ``term.check()`` before each act. At the end of a block that ran on after the lock
+    was lost, TenureOver is raised.
+    """
+
+    _stay: BlockingStay | None = None
+
+    @property
+    def locked(self) -> bool:
+        """Whether this object holds the lock with room to act: a comparison with the clock, up to 0.75 of the ttl."""
+        return self._stay is not None and self.has_room(self._stay.term)
+
+    def acquire(self, timeout: Seconds | None = None) -> Tenure | None:
+        """Wait for the lock and return its tenure; None if others held it for all of ``timeout`` (0 asks once)."""
+        wait_s = wait_seconds(timeout)
+        if self._stay is not None:
+            raise self.refuse_reentry()
+        self._stay = stay = BlockingStay(self.desk, self._sinks)
+        try:
+            return stay.begin(wait_s)
+        finally:
+            if stay.term is None:
+                self._stay = None
+
+    def release(self) -> None:
+        """Give the lock back. Raises TenureOver if it had been lost: what was done under it may have met another's."""
+        self._leave(BlockingStay.end)
+
+    def __enter__(self) -> Tenure:
+        tenure = self.acquire()
+        assert tenure is not None, "who waits for ever gets the lock, or an exception"
+        return tenure
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave(lambda stay: stay.__exit__(kind, error, traceback))
+
+    def _leave(self, how: Callable[[BlockingStay], None]) -> None:
+        stay = self._stay
+        if stay is None or stay.term is None:
+            raise self.not_held()
+        try:
+            how(stay)
+        finally:
+            self._stay = None
+
+    def __call__(self, function: Callable[Concatenate[Tenure, P], T]) -> Callable[P, T]:
+        """Decorate a function: every call holds a lock of this name, and gets its Tenure before its own arguments."""
+
+        @wraps(function)
+        def hold(*arguments: P.args, **named: P.kwargs) -> T:
+            with BlockingStay(self.another(), self._sinks) as term:
+                return function(term, *arguments, **named)
+
+        return hold

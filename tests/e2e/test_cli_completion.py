@@ -1,0 +1,106 @@
+"""Completion as a shell asks for it: commands, options and elections; soon, or nothing, and without a word."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "hunter2"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "XDG_"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return kept | {"HOME": str(tmp_path), "PATH": path}
+
+
+@pytest.fixture
+def store(tmp_path: Path, environment: dict[str, str]) -> str:
+    """A store in which three elections were held."""
+    url = f"sqlite://{tmp_path}/tenure.db"
+    for name in ("billing/close", "billing/open", "reports"):
+        subprocess.run(["tenure", "lock", name, "-q", "--store", url, "--", "true"], env=environment, check=True)  # noqa: S607
+    return url
+
+
+def completions(environment: dict[str, str], *words: str) -> list[str]:
+    """What the shell is told about the last word."""
+    asked = {"_TENURE_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    run = subprocess.run(
+        [sys.executable, "-m", "tenure"],
+        env=environment | asked,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    return [line.partition(",")[2] for line in run.stdout.splitlines() if line]
+
+
+def test_commands_and_options_are_completed(environment: dict[str, str]) -> None:
+    assert completions(environment, "tenure", "re") == ["resign"]
+    assert {"run", "lock", "status", "watch", "sim"} <= set(completions(environment, "tenure", ""))
+    assert completions(environment, "tenure", "resign", "--w") == ["--wait"]
+    assert completions(environment, "tenure", "completion", "") == ["bash", "zsh", "fish"]
+
+
+@pytest.mark.parametrize("command", ["status", "watch", "resign", "run", "lock"])
+def test_elections_of_the_store_are_completed(environment: dict[str, str], store: str, command: str) -> None:
+    environment["TENURE_STORE"] = store
+    assert completions(environment, "tenure", command, "bil") == ["billing/close", "billing/open"]
+
+
+def test_elections_of_the_store_on_the_line_are_completed(environment: dict[str, str], store: str) -> None:
+    assert completions(environment, "tenure", "status", "--store", store, "") == [
+        "billing/close",
+        "billing/open",
+        "reports",
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///gone/tenure.db", "memory://", "nonsense", f"pigeon://ada:{PASSWORD}@loft", "sqlite:////"]
+)
+def test_a_store_that_cannot_be_asked_completes_nothing_and_says_nothing(environment: dict[str, str], url: str) -> None:
+    environment["TENURE_STORE"] = url
+    assert completions(environment, "tenure", "status", "") == []
+
+
+def test_completion_makes_no_store_and_warns_of_no_file(environment: dict[str, str], tmp_path: Path) -> None:
+    assert completions(environment, "tenure", "status", "") == []
+    assert list(tmp_path.iterdir()) == []
+    environment["TENURE_STORE"] = f"sqlite://{tmp_path}/tenure.db"
+    assert completions(environment, "tenure", "status", "") == []
+    assert list(tmp_path.iterdir()) == []
+    file = tmp_path / "tenure.toml"
+    file.write_text(f'store = "pigeon://ada:{PASSWORD}@loft"', encoding="utf-8")
+    file.chmod(0o644)
+    assert completions(environment, "tenure", "status", "--config", str(file), "") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_says_how_to_install_it(environment: dict[str, str], shell: str) -> None:
+    run = subprocess.run(["tenure", "completion", shell], env=environment, capture_output=True, text=True, check=False)  # noqa: S607
+    assert (run.returncode, run.stderr) == (0, "")
+    assert f"_TENURE_COMPLETE={shell}_complete" in run.stdout
+    last = run.stdout.splitlines()[-1]
+    assert last.startswith("# To install it")
+    assert f"tenure completion {shell}" in last
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_with_the_script(environment: dict[str, str], store: str) -> None:
+    typed = """
+    eval "$(tenure completion bash)"
+    COMP_WORDS=(tenure status rep) COMP_CWORD=2
+    _tenure_completion tenure
+    echo "${COMPREPLY[@]}"
+    """
+    environment["TENURE_STORE"] = store
+    run = subprocess.run(["bash", "-c", typed], env=environment, capture_output=True, text=True, check=False)  # noqa: S607
+    assert (run.returncode, run.stdout, run.stderr) == (0, "reports\n", "")
