@@ -185,13 +185,6 @@ def test_a_variable_that_cannot_work_is_named(home: Path) -> None:
     check_refused(tenure(home, "status", TENURE_TTL="soon"), "TENURE_TTL = soon")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_without_the_right_to_read_it_is_refused(home: Path) -> None:
-    file = home / "tenure.toml"
-    file.touch(mode=0)
-    check_refused(tenure(home, "status", "--config", str(file)), "Permission denied")
-
-
 def test_a_store_that_answers_no_more_is_exit_code_69(home: Path, tmp_path: Path) -> None:
     store = tmp_path / "tenure.db"
     assert tenure(home, "lock", "x", "--store", f"sqlite://{store}", "--", "true").returncode == 0

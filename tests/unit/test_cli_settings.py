@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from tenure.cli.settings import DURATION, settings_of
 from tenure.errors import ConfigError
 
 PASSWORD = "hunter2"
+NOBODY = 65534
 
 
 @pytest.fixture(autouse=True)
@@ -176,10 +179,20 @@ def test_a_file_that_was_named_must_be_readable(tmp_path: Path, named: str) -> N
         settings_of(store=None, config=tmp_path / named)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+@contextmanager
+def an_ordinary_user() -> Iterator[None]:
+    """Root may read every file, so root is nobody for a moment."""
+    user = os.geteuid()
+    os.seteuid(user or NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
 def test_a_file_without_the_right_to_read_it_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "tenure.toml", "ttl = 8", mode=0)
-    with pytest.raises(ConfigError, match="cannot be read: Permission denied"):
+    with an_ordinary_user(), pytest.raises(ConfigError, match="cannot be read: Permission denied"):
         settings_of(store=None, config=file)
 
 

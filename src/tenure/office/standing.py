@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, Literal
 
 from tenure.errors import ConfigError
@@ -16,6 +17,12 @@ from tenure.stores.base import Store
 from tenure.timing import Seconds, Timing
 
 _LOOKS_PER_HEARTBEAT: Final = 4
+
+
+@lru_cache(typed=True)
+def _timing_of(ttl: Seconds | None) -> Timing:
+    """One object for all elections with this ttl: a thousand of them read it with every step."""
+    return Timing.of(ttl=ttl)
 
 
 class Standing:
@@ -48,7 +55,7 @@ class Standing:
             check_name(name),
             Holder.fresh() if holder is None else holder,
             check_advertise(advertise),
-            timing if timing is not None else Timing.of(ttl=ttl),
+            timing if timing is not None else _timing_of(ttl),
             (log_fact, *hooks),
             on_overstay == "kill",
         )
