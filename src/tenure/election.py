@@ -75,6 +75,7 @@ class Election(Standing):
 
         It gets the Tenure before its own arguments. One call at a time: an election object is one candidate.
         """
+        sinks = tuple(sinks)
 
         def decorate(body: Callable[Concatenate[Tenure, P], Awaitable[T]]) -> Callable[P, Awaitable[T]]:
             @wraps(body)

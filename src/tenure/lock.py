@@ -31,12 +31,14 @@ class Lock(LockStanding):
     @property
     def locked(self) -> bool:
         """Whether this object holds the lock with room to act: a comparison with the clock, up to 0.75 of the ttl."""
-        return self._stay is not None and self.has_room(self._stay.term)
+        stay = self._stay
+        return stay is not None and self.has_room(stay.term)
 
     async def acquire(self, timeout: Seconds | None = None) -> Tenure | None:  # noqa: ASYNC109  (None is an answer, not an error)
         """Wait for the lock and return its tenure; None if others held it for all of ``timeout``.
 
-        A timeout of 0 asks once. Raises StoreError if the store could not be asked.
+        A timeout of 0 asks once. Raises StoreError if the store could not be asked. Leaving takes as long as the store needs
+        to answer what it was asked already, at most the attempt timeout of the timing.
         """
         wait_s = wait_seconds(timeout)
         stay = self._next_stay()
@@ -49,12 +51,9 @@ class Lock(LockStanding):
 
     async def release(self) -> None:
         """Give the lock back. Raises TenureOver if it had been lost: what was done under it may have met another's."""
-        if self._stay is None or self._stay.term is None:
-            raise self.not_held()
-        try:
-            await self._stay.end()
-        finally:
-            self._stay = None
+        stay = self.held(self._stay)
+        self._stay = None  # before the wait: of two that release it, one does
+        await stay.end()
 
     async def __aenter__(self) -> Tenure:
         stay = self._next_stay()
@@ -67,11 +66,9 @@ class Lock(LockStanding):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._stay is not None, "left without having entered"
-        try:
-            await self._stay.__aexit__(kind, error, traceback)
-        finally:
-            self._stay = None
+        stay, self._stay = self._stay, None
+        assert stay is not None, "left without having entered"
+        await stay.__aexit__(kind, error, traceback)
 
     def _next_stay(self) -> Stay:
         if self._stay is not None:

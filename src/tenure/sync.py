@@ -74,6 +74,7 @@ class Election(Standing):
         self, *, sinks: Sequence[Sink] = ()
     ) -> Callable[[Callable[Concatenate[Tenure, P], T]], Callable[P, T]]:
         """Return a decorator: the function becomes the body, and calling it stands for election and leads."""
+        sinks = tuple(sinks)
 
         def decorate(body: Callable[Concatenate[Tenure, P], T]) -> Callable[P, T]:
             @wraps(body)
@@ -97,14 +98,13 @@ class Lock(LockStanding):
     @property
     def locked(self) -> bool:
         """Whether this object holds the lock with room to act: a comparison with the clock, up to 0.75 of the ttl."""
-        return self._stay is not None and self.has_room(self._stay.term)
+        stay = self._stay
+        return stay is not None and self.has_room(stay.term)
 
     def acquire(self, timeout: Seconds | None = None) -> Tenure | None:
         """Wait for the lock and return its tenure; None if others held it for all of ``timeout`` (0 asks once)."""
         wait_s = wait_seconds(timeout)
-        if self._stay is not None:
-            raise self.refuse_reentry()
-        self._stay = stay = BlockingStay(self.desk, self._sinks)
+        stay = self._next_stay()
         try:
             return stay.begin(wait_s)
         finally:
@@ -113,26 +113,30 @@ class Lock(LockStanding):
 
     def release(self) -> None:
         """Give the lock back. Raises TenureOver if it had been lost: what was done under it may have met another's."""
-        self._leave(BlockingStay.end)
+        stay = self.held(self._stay)
+        self._stay = None  # before the wait: of two that release it, one does
+        stay.end()
 
     def __enter__(self) -> Tenure:
-        tenure = self.acquire()
-        assert tenure is not None, "who waits for ever gets the lock, or an exception"
-        return tenure
+        stay = self._next_stay()
+        try:
+            return stay.__enter__()
+        finally:
+            if stay.term is None:
+                self._stay = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave(lambda stay: stay.__exit__(kind, error, traceback))
+        stay, self._stay = self._stay, None
+        assert stay is not None, "left without having entered"
+        stay.__exit__(kind, error, traceback)
 
-    def _leave(self, how: Callable[[BlockingStay], None]) -> None:
-        stay = self._stay
-        if stay is None or stay.term is None:
-            raise self.not_held()
-        try:
-            how(stay)
-        finally:
-            self._stay = None
+    def _next_stay(self) -> BlockingStay:
+        if self._stay is not None:
+            raise self.refuse_reentry()
+        self._stay = BlockingStay(self.desk, self._sinks)
+        return self._stay
 
     def __call__(self, function: Callable[Concatenate[Tenure, P], T]) -> Callable[P, T]:
         """Decorate a function: every call holds a lock of this name, and gets its Tenure before its own arguments."""

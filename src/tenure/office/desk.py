@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -24,7 +24,8 @@ ADVERTISE_BYTES_MAX: Final = 1024  # A URL; every standby and every status reads
 _SERIALS: Final = count(1)
 # Who stands in this process. By holder and not by object: two Election objects given one holder are one candidate to the
 # store, and each would end the other's tenure while it is still believed in.
-_TAKEN: Final[set[tuple[int, str, str, Holder]]] = set()
+Place = tuple[int, str, str, Holder]
+_TAKEN: Final[set[Place]] = set()
 Hook = Callable[[Fact], None]
 
 
@@ -62,6 +63,7 @@ class Desk:
     timing: Timing
     hooks: Sequence[Hook]
     kill_on_overstay: bool
+    _place: Place | None = field(default=None, init=False)  # while its seat is taken
 
     @property
     def store(self) -> Store:
@@ -76,7 +78,8 @@ class Desk:
 
     def seat(self, tenant: Tenant) -> Seat:
         """Give the candidate its seat. One at a time: two would be one holder to the store, and both would win."""
-        store, place = self.store, self._place
+        store = self.store
+        place = self.office.pid, store.identity, self.election, self.holder
         traits, ttl_ns = store.traits, self.timing.ttl_ns
         if not traits.ttl_min_ns <= ttl_ns <= traits.ttl_max_ns:
             rule = f"must lie between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} s for {store.address}"
@@ -84,22 +87,21 @@ class Desk:
         if place in _TAKEN:
             rule = "this holder stands already: use one Election, with a holder of its own, for each candidate"
             raise ConfigError("election", self.election, rule)
+        self._place = place
         _TAKEN.add(place)
         kill = self.kill if self.kill_on_overstay else None
         candidate = Candidate(self.election, self.holder, self.timing, _SERIALS, self.advertise)
         return Seat(self.office, store, candidate, self.timing, tenant, kill)
 
     def leave(self) -> None:
-        """Give the seat back."""
-        _TAKEN.discard(self._place)
-
-    @property
-    def _place(self) -> tuple[int, str, str, Holder]:
-        return self.office.pid, self.store.identity, self.election, self.holder
+        """Give the seat back. Asks the store for nothing: it may be closed."""
+        if self._place is not None:
+            _TAKEN.discard(self._place)
 
     def publish(self, fact: Fact) -> None:
+        """Tell the hooks, in their order, soon: one that raises must not take the step with it that it is told of."""
         for hook in self.hooks:
-            hook(fact)
+            self.office.loop.call_soon(hook, fact)
 
     @staticmethod
     def kill() -> None:

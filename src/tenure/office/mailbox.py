@@ -2,9 +2,8 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import anyio
 
@@ -21,22 +20,34 @@ class Mailbox(Protocol[T_contra]):
 
 
 class LoopMailbox(Generic[T]):
-    """Letters for a task of the event loop on which this was made. One reader; letters come in the order they were put."""
+    """Letters for a task of an event loop. One reader; letters come in the order they were put.
 
-    def __init__(self) -> None:
-        self._letters: list[T] = []  # never more than a few
+    The loop is the one on which this was made, or the last one on which somebody read: a lock may be acquired under one
+    ``asyncio.run`` and released under the next. ``on_closed`` is called if there is no such loop any more.
+    """
+
+    def __init__(self, on_closed: Callable[[], None] = lambda: None) -> None:
+        self.letters: list[T] = []  # never more than a few
         self._news: anyio.Event | None = None  # what the reader waits for, while it does
-        self._call_soon = _call_soon_of_this_loop()
+        self._loop = _this_loop()
+        self._on_closed = on_closed
 
     def put(self, letter: T, /) -> None:
-        """Leave a letter. If the reader's loop has ended, nobody reads it."""
-        self._letters.append(letter)
+        """Leave a letter."""
+        self.letters.append(letter)
         self.call(self._tell)
 
     def call(self, function: Callable[[], object]) -> None:
         """Call a function on the reader's loop, soon, whether or not it reads its letters."""
-        with suppress(RuntimeError):  # the loop is closed
-            self._call_soon(function)
+        try:
+            self._loop.call_soon(function)
+        except RuntimeError:  # the loop is closed
+            self._on_closed()
+
+    def look_after(self) -> None:
+        """Say so if the loop has been closed meanwhile."""
+        if self._loop.is_closed():
+            self._on_closed()
 
     def _tell(self) -> None:
         if self._news is not None:
@@ -44,11 +55,12 @@ class LoopMailbox(Generic[T]):
 
     async def get(self) -> T:
         """Return the next letter. A call that is cancelled takes none."""
-        while not self._letters:
+        self._loop = _this_loop()  # before the look: who puts a letter from now on tells this loop
+        while not self.letters:
             self._news = anyio.Event()
             await self._news.wait()
         self._news = None
-        return self._letters.pop(0)
+        return self.letters.pop(0)
 
 
 class ThreadMailbox(Generic[T]):
@@ -66,12 +78,30 @@ class ThreadMailbox(Generic[T]):
             return None
 
 
-def _call_soon_of_this_loop() -> Callable[[Callable[[], object]], object]:
+class _Loop(NamedTuple):
+    call_soon: Callable[[Callable[[], object]], object]
+    is_closed: Callable[[], bool]
+
+
+def _this_loop() -> _Loop:
     # Without importing trio: a program that runs on it has done so.
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
-        call_soon: Callable[[Callable[[], object]], object] = trio.lowlevel.current_trio_token().run_sync_soon
-        return call_soon
+        call_soon = trio.lowlevel.current_trio_token().run_sync_soon
+
+        def is_over() -> bool:
+            try:
+                call_soon(_nothing, idempotent=True)
+            except trio.RunFinishedError:
+                return True
+            return False
+
+        return _Loop(call_soon, is_over)
     import asyncio  # noqa: PLC0415  (not before it is used)
 
-    return asyncio.get_running_loop().call_soon_threadsafe
+    loop = asyncio.get_running_loop()
+    return _Loop(loop.call_soon_threadsafe, loop.is_closed)
+
+
+def _nothing() -> None:
+    pass

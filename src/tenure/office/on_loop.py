@@ -12,11 +12,12 @@ from typing import TypeVar
 import anyio
 
 from tenure.core.events import Stand
-from tenure.errors import Reason
+from tenure.errors import TenureOver
+from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import LoopMailbox
 from tenure.office.seat import Term
-from tenure.office.sitting import Letter, Seal, Sitting, Waiting, tenure_over
+from tenure.office.sitting import Letter, Seal, Sitting, Waiting, check_sinks, lost_before_its_end, tenure_over
 from tenure.office.tenure import Tenure
 from tenure.sinks.base import Sink
 
@@ -29,12 +30,23 @@ class LoopSitting(Sitting):
     __slots__ = ("_mail", "_scope")
 
     def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._mail: LoopMailbox[Letter] = LoopMailbox()
+        self._mail: LoopMailbox[Letter] = LoopMailbox(self._abandoned)
         self._scope: anyio.CancelScope | None = None
         super().__init__(desk, sinks, self._mail)
 
     def stop(self, term: Term) -> None:
         self._mail.call(lambda: self._cancel(term))
+
+    def look_after(self) -> None:
+        self._mail.look_after()
+
+    def _abandoned(self) -> None:
+        """The loop is closed: no body runs there any more, and nobody will ever report its end."""
+        if self._open is not None and not self.in_block:
+            return  # Held between acquire and release, which may come from another loop.
+        for letter in self._mail.letters:
+            self._opened(letter)
+        self.body_over(stand_again=False)
 
     def _cancel(self, term: Term) -> None:
         if self._scope is not None and self._open is term:
@@ -42,6 +54,7 @@ class LoopSitting(Sitting):
 
     def cover(self, term: Term) -> anyio.CancelScope:
         """Return the scope in which a body is to run. It is cancelled when the seat says stop."""
+        self.in_block = True
         self._scope = anyio.CancelScope()
         if term.reason is not None:  # told to stop before it could begin
             self._scope.cancel()
@@ -55,8 +68,13 @@ class LoopSitting(Sitting):
         try:
             self.seat.feed(Stand())
             while (term := await self._wait_for_start()) is not None:
+                tenure = self.tenure(term)
                 with self.cover(term):
-                    return await body(self.tenure(term))
+                    try:
+                        return await body(tenure)
+                    except TenureOver as over:
+                        if not self.is_loss(over, tenure):
+                            raise
                 # Only loss leads here. Whatever else ends a body takes this task with it.
                 if once:
                     raise tenure_over(term)
@@ -83,24 +101,38 @@ class LoopSitting(Sitting):
 
     async def leave(self) -> None:
         """Whatever happened: stand no more, and return when everything that was held has been released."""
+        self.body_over(stand_again=False)
+        cut_short: BaseException | None = None
         with anyio.CancelScope(shield=True):
             while not self._gone:
+                try:
+                    await self._next()
+                except anyio.get_cancelled_exc_class() as cancelled:
+                    # Task.cancel() of asyncio knows no shield. It is obeyed when the release is through, which is bounded.
+                    cut_short = cancelled
                 self.body_over(stand_again=False)
-                await self._next()
-        self._desk.leave()
+        if cut_short is not None:
+            raise cut_short
 
     async def _wait_for_start(self, *, ask_once: bool = False) -> Term | None:
+        sealing = anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
             while True:
                 match await self._next():
                     case Seal(attempt, token):
-                        tasks.start_soon(self.seal_sinks, attempt, token)
+                        sealing.cancel()  # One that hangs is not waited for, and they must not pile up.
+                        sealing = anyio.CancelScope()
+                        tasks.start_soon(self._seal_in, sealing, attempt, token)
                     case Waiting() if not ask_once:
                         pass
                     case _:
                         break
             tasks.cancel_scope.cancel()
         return self._open
+
+    async def _seal_in(self, scope: anyio.CancelScope, attempt: int, token: Token) -> None:
+        with scope:
+            await self.seal_sinks(attempt, token)
 
     async def _next(self) -> Letter:
         return self._opened(await self._mail.get())
@@ -110,8 +142,13 @@ class Stay(AbstractAsyncContextManager[Tenure]):
     """One tenure with the caller as its body: from ``begin`` to ``end``, or as a block that loss cancels."""
 
     def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._desk, self._sinks = desk, sinks
+        self._desk, self._sinks = desk, check_sinks(sinks)
         self.term: Term | None = None
+
+    @property
+    def is_block(self) -> bool:
+        """Whether its end is that of a block."""
+        return self.term is not None and self._sitting.in_block
 
     async def begin(self, wait_s: float | None = None) -> Tenure | None:
         """Take office, or return None if another was in office all the time."""
@@ -122,7 +159,7 @@ class Stay(AbstractAsyncContextManager[Tenure]):
     async def end(self) -> None:
         """Leave office; raises TenureOver if it was lost before."""
         term = self._begun()
-        lost = lost_before_its_end(term)
+        lost = lost_before_its_end(term, self._desk.office.clock.now())
         await self._sitting.leave()
         if lost:
             raise tenure_over(term)
@@ -138,9 +175,11 @@ class Stay(AbstractAsyncContextManager[Tenure]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         term = self._begun()
-        lost = error is None and lost_before_its_end(term)
-        self._scope.__exit__(kind, error, traceback)
-        await self._sitting.leave()
+        lost = error is None and lost_before_its_end(term, self._desk.office.clock.now())
+        try:
+            self._scope.__exit__(kind, error, traceback)  # raises what it did not catch, or that this is another task
+        finally:
+            await self._sitting.leave()
         # Not what __exit__ returned: on trio that is False if an outer scope was cancelled as well.
         if lost or self._scope.cancelled_caught:
             raise tenure_over(term)
@@ -148,8 +187,3 @@ class Stay(AbstractAsyncContextManager[Tenure]):
     def _begun(self) -> Term:
         assert self.term is not None, "ended without having begun"
         return self.term
-
-
-def lost_before_its_end(term: Term) -> bool:
-    """Whether a body that has just ended had been told to stop, other than by its own wish."""
-    return term.reason not in (None, Reason.RESIGNED)

@@ -11,14 +11,13 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from tenure.core.events import Stand, Tick
+from tenure.core.events import Stand
 from tenure.errors import TenureOver
 from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import ThreadMailbox
-from tenure.office.on_loop import lost_before_its_end
 from tenure.office.seat import Seat, Term
-from tenure.office.sitting import Idle, Letter, Sitting, Start, Waiting, tenure_over
+from tenure.office.sitting import Idle, Letter, Sitting, Start, Waiting, check_sinks, lost_before_its_end, tenure_over
 from tenure.office.tenure import Tenure
 from tenure.sinks.base import Sink
 from tenure.timing import Seconds, to_ns
@@ -56,6 +55,8 @@ class ThreadSitting(Sitting):
         super().__init__(desk, sinks, self._mail)
 
     def seal(self, attempt: int, token: Token) -> None:
+        for earlier in tuple(self._seals):
+            earlier.cancel()  # One that hangs is not waited for, and they must not pile up.
         task = self._desk.office.loop.create_task(self.seal_sinks(attempt, token))
         self._seals.add(task)
         task.add_done_callback(self._seals.discard)
@@ -68,7 +69,7 @@ class ThreadSitting(Sitting):
         self._over.set()
 
     def idle(self) -> None:
-        for task in self._seals:
+        for task in tuple(self._seals):
             task.cancel()
         super().idle()
 
@@ -81,16 +82,13 @@ class ThreadSitting(Sitting):
             self.seat.feed(Stand())
             while not isinstance(letter := self._next(), Idle):
                 if isinstance(letter, Start):
-                    term = self.tenure(letter.term)
+                    tenure = self.tenure(letter.term)
+                    self.in_block = True
                     try:
-                        return body(term)
+                        return body(tenure)
                     except TenureOver as over:
-                        # Only the word that this very tenure must stop is ours; the body may have others to raise.
-                        if once or over.token != term.token or term.reason is None:
+                        if once or not self.is_loss(over, tenure):
                             raise
-                    # The body may have seen the end of its validity before the office did. Were its end told first, it
-                    # would count as work that is done.
-                    self.seat.feed(Tick())
                     self.body_over(stand_again=True)
         finally:
             self.leave()
@@ -116,7 +114,6 @@ class ThreadSitting(Sitting):
         while not self._gone:
             self.body_over(stand_again=False)
             self._next()
-        self._desk.leave()
 
     def _wait_for_start(self, wait_s: float | None) -> bool:
         patience_s = self.patience_s(wait_s)
@@ -140,8 +137,13 @@ class BlockingStay(AbstractContextManager[BlockingTenure]):
     """One tenure with the caller as its body: from ``begin`` to ``end``, or as a block."""
 
     def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._desk, self._sinks = desk, sinks
+        self._desk, self._sinks = desk, check_sinks(sinks)
         self.term: Term | None = None
+
+    @property
+    def is_block(self) -> bool:
+        """Whether its end is that of a block."""
+        return self.term is not None and self._sitting.in_block
 
     def begin(self, wait_s: float | None = None) -> BlockingTenure | None:
         """Take office, or return None if another was in office all the time."""
@@ -152,7 +154,7 @@ class BlockingStay(AbstractContextManager[BlockingTenure]):
     def end(self) -> None:
         """Leave office; raises TenureOver if it was lost before."""
         assert self.term is not None, "ended without having begun"
-        lost = lost_before_its_end(self.term)
+        lost = lost_before_its_end(self.term, self._desk.office.clock.now())
         self._sitting.leave()
         if lost:
             raise tenure_over(self.term)
@@ -160,6 +162,7 @@ class BlockingStay(AbstractContextManager[BlockingTenure]):
     def __enter__(self) -> BlockingTenure:
         tenure = self.begin()
         assert tenure is not None, "who waits for ever gets office, or an exception"
+        self._sitting.in_block = True
         return tenure
 
     def __exit__(

@@ -30,7 +30,13 @@ class OpenStore:
         return self._store
 
     async def __aenter__(self) -> Self:
-        await run_there(self.office, self._open())
+        opened = False
+        try:
+            await run_there(self.office, self._open())
+            opened = True
+        finally:
+            if not opened:  # It may have been cancelled just when it was open.
+                await self.__aexit__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -54,9 +60,10 @@ class OpenStore:
         self.office.on_close(self, self._close)
 
     async def _close(self) -> None:
-        stack, self._stack, self._store = self._stack, None, None
+        stack, self._stack, store, self._store = self._stack, None, self._store, None
         self.office.on_close(self, None)
         if stack is not None:
+            await self.office.vacate(store)
             await stack.aclose()
 
 

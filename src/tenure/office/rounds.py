@@ -48,9 +48,8 @@ class Rounds:
         self._under_way.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             told_of_broken_store(self._loop, error)
-            unknown = Unknown(OutcomeUnknown(store.address, "renew", "the store broke its contract"))
             for one in asked:
-                one.reply(unknown)
+                one.reply(broken("renew", store))
 
 
 async def _renew(store: CanRenewTogether, within_ns: int, asked: list[Asked]) -> None:
@@ -76,3 +75,8 @@ async def in_time(store: Store, within_ns: int, operation: str, call: Coroutine[
 def told_of_broken_store(loop: asyncio.AbstractEventLoop, error: BaseException) -> None:
     """Report a store that raised something other than StoreError. Nothing can be known of what it did (rule 7)."""
     loop.call_exception_handler({"message": "a store broke its contract", "exception": error})
+
+
+def broken(operation: str, store: Store) -> Unknown:
+    """Return all that is known of a request to a store that broke its contract."""
+    return Unknown(OutcomeUnknown(store.address, operation, "the store broke its contract"))

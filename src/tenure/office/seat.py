@@ -7,6 +7,7 @@ stop) goes to its ``Tenant``, which lives where the user called. The seat decide
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from random import random
 from typing import Any, Final, Protocol, TypeVar
@@ -17,7 +18,7 @@ from tenure.core.candidate import Candidate
 from tenure.core.table import State
 from tenure.errors import Reason, StoreError
 from tenure.model import Ended, Grant, Token, Wait
-from tenure.office.rounds import Asked, Renewal, in_time, told_of_broken_store
+from tenure.office.rounds import Asked, Renewal, broken, in_time, told_of_broken_store
 from tenure.office.thread import Office
 from tenure.office.timetable import Alarm
 from tenure.stores.base import CanAskToResign, CanRenewTogether, No, Ok, Store, Unknown, outcome_of
@@ -42,6 +43,14 @@ class Tenant(Protocol):
         """Cancel the body until it ends."""
         ...
 
+    def look_after(self) -> None:
+        """A renewal is due: if nobody will ever report the end of the body, since its event loop is closed, report it."""
+        ...
+
+    def evicted(self) -> None:
+        """The store is being closed: whatever comes of it, the caller must be told why."""
+        ...
+
     def wait(self) -> None:
         """Another is in office, or before this one in the queue: it may take long."""
         ...
@@ -63,7 +72,7 @@ class Term:
     def __init__(self, token: Token, valid_until: int) -> None:
         self.token = token
         self.valid_until = valid_until
-        self.margin_ns = -1  # the least that was left of the validity when a renewal came; -1: none has come
+        self.margin_ns: int | None = None  # the least that was left of the validity when a renewal came
         self.reason: Reason | None = None  # why it must stop; None while it need not
         self.progress_by: int | None = None  # the body's own deadline for its next sign of life
 
@@ -78,14 +87,15 @@ class Seat:
         "_idle",
         "_kill",
         "_kill_at",
+        "_left",
         "_office",
-        "_store",
         "_tasks",
         "_tenant",
         "_term",
         "_timing",
         "_together",
         "_watch",
+        "store",
         "trouble",
     )
 
@@ -98,7 +108,7 @@ class Seat:
         tenant: Tenant,
         kill: Callable[[], None] | None,
     ) -> None:
-        self._office, self._store, self._timing, self._tenant = office, store, timing, tenant
+        self._office, self.store, self._timing, self._tenant = office, store, timing, tenant
         self._candidate, self._kill = candidate, kill
         self._together = store if isinstance(store, CanRenewTogether) else None
         self._asks = store if isinstance(store, CanAskToResign) else None
@@ -108,6 +118,7 @@ class Seat:
         self._watch: asyncio.Task[None] | None = None
         self._term: Term | None = None
         self._idle = True
+        self._left: asyncio.Event | None = None  # what who evicts it waits for
         self.trouble: StoreError | None = None  # why the store's last answer was none; None while it answers
 
     # From any thread
@@ -116,12 +127,25 @@ class Seat:
         """Hand an event to the candidate, soon."""
         self._office.call(self._step, event)
 
+    def feed_in(self, term: Term, event: on.Event) -> None:
+        """Hand an event to the candidate, soon, unless that tenure is over by then."""
+        self._office.call(self._step_in, term, event)
+
     def expect_progress(self, term: Term, by: int | None) -> None:
         """Set or lift the body's own deadline."""
         term.progress_by = by
         self._office.call(self._set_alarm)
 
+    def forget(self) -> None:
+        """Nothing is held any more in this process, which is the child of a fork."""
+        if self._term is not None:
+            self._term.valid_until = 0
+
     # On the office's loop
+
+    def _step_in(self, term: Term, event: on.Event) -> None:
+        if self._term is term:
+            self._step(event)
 
     def _step(self, event: on.Event) -> None:
         candidate = self._candidate
@@ -143,11 +167,23 @@ class Seat:
         idle = idle and not self._tasks
         if self._idle is not idle:
             self._idle = idle
-            self._office.on_close(self, None if idle else self._close)
+            self._office.keep(self, kept=not idle)
             if idle:
                 self._tenant.idle()
+            if idle and self._left is not None:
+                self._left.set()
 
-    async def _close(self) -> None:
+    async def evict(self) -> None:
+        """The store is about to be closed: end the body, and give back what is held. A body gets its grace, no more."""
+        self._left = asyncio.Event()
+        self._tenant.evicted()
+        self._step(on.Resign())
+        within_ns = self._timing.grace_ns + self._timing.attempt_timeout_ns
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_ns / 1e9):
+                await self._left.wait()
+
+    async def close(self) -> None:
         """The interpreter leaves: no body runs any more, whatever it was; give back what is held."""
         term = self._term
         self._step(on.Resign())
@@ -160,7 +196,8 @@ class Seat:
         term, now = self._term, self._office.clock.now()
         if term is not None and self._kill is not None and self._kill_at is not None and now >= self._kill_at:
             self._kill()
-        if term is not None and term.progress_by is not None and now >= term.progress_by:
+        progress_by = None if term is None else term.progress_by  # the body may lift it at any moment
+        if term is not None and progress_by is not None and now >= progress_by:
             term.progress_by = None
             self._step(on.GiveUp(Reason.STALLED))
         else:
@@ -220,15 +257,19 @@ class Seat:
         self._tell_if_idle()
 
     async def _claimed(self, effect: do.Claim) -> None:
-        match await outcome_of(self._in_time("claim", self._store.claim(effect.bid))):
+        match await outcome_of(self._in_time("claim", self.store.claim(effect.bid))):
             case Ok(Grant() as grant):
                 self._hear(on.Granted(effect.attempt, grant))
             case Ok(Wait() as wait):
                 self._hear(on.MustWait(effect.attempt, wait))
+            case Ok(answer):
+                told_of_broken_store(self._office.loop, TypeError(f"claim answered {answer!r}"))
+                self._miss(effect.attempt, broken("claim", self.store))
             case No() | Unknown() as failure:
                 self._miss(effect.attempt, failure)
 
     def _renew(self, effect: do.Renew) -> None:
+        self._tenant.look_after()
         if self._together is None:
             self._ask(self._renew_alone(effect), effect.attempt)
         else:
@@ -236,7 +277,7 @@ class Seat:
             self._office.rounds.add(self._together, self._timing.attempt_timeout_ns, asked)
 
     async def _renew_alone(self, effect: do.Renew) -> None:
-        self._renewed(effect, await outcome_of(self._in_time("renew", self._store.renew(effect.grant))))
+        self._renewed(effect, await outcome_of(self._in_time("renew", self.store.renew(effect.grant))))
 
     def _renewed(self, effect: do.Renew, outcome: Renewal) -> None:
         if self._idle:  # It has left meanwhile, and a renewal of what was released changes nothing.
@@ -253,7 +294,7 @@ class Seat:
                 self._miss(effect.attempt, failure)
 
     async def _watched(self, effect: do.Watch) -> None:
-        match await outcome_of(self._store.changed(effect.wait)):
+        match await outcome_of(self.store.changed(effect.wait)):
             case Ok():
                 self._hear(on.Changed(effect.attempt))
             case No() | Unknown() as failure:
@@ -261,10 +302,10 @@ class Seat:
 
     async def _released(self, effect: do.Release) -> None:
         # Whatever comes of it, the lease dies by itself; and nobody waits for the answer but a caller that leaves.
-        await outcome_of(self._in_time("release", self._store.release(effect.bid)))
+        await outcome_of(self._in_time("release", self.store.release(effect.bid)))
 
     def _in_time(self, operation: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        return in_time(self._store, self._timing.attempt_timeout_ns, operation, call)
+        return in_time(self.store, self._timing.attempt_timeout_ns, operation, call)
 
     def _hear(self, answer: on.Event) -> None:
         self.trouble = None
@@ -272,15 +313,15 @@ class Seat:
 
     def _miss(self, attempt: int, failure: No | Unknown) -> None:
         self.trouble = failure.error
-        if self._office.may_say(self._store.address):  # An outage is one thing, however many elections meet it.
+        if self._office.may_say(self.store.address):  # An outage is one thing, however many elections meet it.
             _LOG.warning("%s; trying again", failure.error)
         self._step(on.Failed(attempt, definite=isinstance(failure, No)))
 
     def _note_margin(self) -> None:
         term = self._term
-        if term is not None:
-            left_ns = term.valid_until - self._office.clock.now()
-            term.margin_ns = left_ns if term.margin_ns < 0 else min(term.margin_ns, left_ns)
+        if term is not None and term.reason is None:
+            left_ns = max(0, term.valid_until - self._office.clock.now())
+            term.margin_ns = left_ns if term.margin_ns is None else min(term.margin_ns, left_ns)
 
 
 _PERFORM: Final[dict[type[do.Effect], Callable[[Seat, Any], object]]] = {

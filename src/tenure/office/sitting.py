@@ -5,17 +5,18 @@ loop and a plain thread do alike stands here; how each waits and stops stands in
 """
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tenure.core.effects import Fact
-from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed
-from tenure.errors import ConfigError, Reason, StaleToken, TenureOver, UnverifiedToken, redact
+from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed, Tick
+from tenure.errors import ConfigError, OutcomeUnknown, Reason, StaleToken, TenureOver, UnverifiedToken, redact
 from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import Mailbox
 from tenure.office.seat import Term
+from tenure.office.tenure import Tenure
 from tenure.sinks.base import Sink
 from tenure.timing import Seconds, to_ns
 
@@ -53,11 +54,17 @@ Letter = Seal | Start | Waiting | Idle
 class Sitting:
     """What both kinds of sitting share. Its letters come through ``mail``."""
 
-    __slots__ = ("_desk", "_gone", "_mailbox", "_open", "_sinks", "failure", "seat")
+    __slots__ = ("_desk", "_gone", "_mailbox", "_open", "_seal_trouble", "_sinks", "failure", "in_block", "seat")
 
     def __init__(self, desk: Desk, sinks: Sequence[Sink], mail: Mailbox[Letter]) -> None:
-        self._desk, self._sinks, self._mailbox = desk, sinks, mail
-        self.failure: Exception | None = None  # of a sink that can never be sealed
+        self._desk, self._sinks, self._mailbox = desk, check_sinks(sinks), mail
+        self.failure: Exception | None = (
+            None  # why standing had to end: a sink that can never be sealed, a closed store
+        )
+        self._seal_trouble: Exception | None = (
+            None  # why the office that was granted is not taken; None: it was not granted
+        )
+        self.in_block = False  # whether there is code of the caller's whose end ends the tenure
         self._open: Term | None = None  # a tenure whose body's end has not been reported
         self._gone = False
         self.seat = desk.seat(self)
@@ -73,10 +80,21 @@ class Sitting:
     def stop(self, term: Term) -> None:
         raise NotImplementedError
 
+    def look_after(self) -> None:
+        """Nothing to do: a thread does not end before it has left its body."""
+
+    def evicted(self) -> None:
+        rule = "was closed while somebody stood or led on it: leave the election first"
+        self.failure = ConfigError("store", self.seat.store.address, rule)
+        if not self.in_block:  # Between acquire and release there is no body to wait for, and who holds it goes.
+            self.body_over(stand_again=False)
+
     def wait(self) -> None:
+        self._seal_trouble = None
         self._mailbox.put(Waiting())
 
     def idle(self) -> None:
+        self._desk.leave()
         self._mailbox.put(Idle())
 
     def publish(self, fact: Fact) -> None:
@@ -101,10 +119,20 @@ class Sitting:
             self.seat.feed(BodyEnded(self._open.token))
             self._open = None
 
+    def is_loss(self, over: TenureOver, tenure: Tenure) -> bool:
+        """Whether a body that raised ``over`` did so because its tenure is. It may have other tenures to raise about."""
+        if over.token != tenure.token or tenure.reason is None:
+            return False
+        # The body may have seen the end of its validity before the office did. Were its own end told first, it would count
+        # as work that is done.
+        self.seat.feed(Tick())
+        return True
+
     async def seal_sinks(self, attempt: int, token: Token) -> None:
         """Raise every fence, and report what came of it."""
         for sink in self._sinks:
-            failure = await _failure_of(sink.seal(self._desk.fence, token))
+            self._seal_trouble = OutcomeUnknown(type(sink).__name__, "seal", "no answer in time")
+            self._seal_trouble = failure = await _failure_of(sink.seal(self._desk.fence, token))
             match failure:
                 case None:
                     continue
@@ -125,9 +153,18 @@ class Sitting:
 
     def why_not(self) -> None:
         """After a wait that got no office: return if another holds it, raise if something is wrong."""
-        failure = self.failure or self.seat.trouble
+        failure = self.failure or self.seat.trouble or self._seal_trouble
         if failure is not None:
             raise failure
+
+
+def check_sinks(sinks: Iterable[Sink]) -> tuple[Sink, ...]:
+    """Return the sinks, all of them every time: an iterator would be used up by the first tenure, and fence no other."""
+    kept = tuple(sinks)
+    for sink in kept:
+        if not callable(getattr(sink, "seal", None)):
+            raise ConfigError("sinks", type(sink).__name__, "is no sink: it has no seal(fence, token)")
+    return kept
 
 
 def wait_seconds(timeout: Seconds | None) -> float | None:
@@ -138,6 +175,11 @@ def wait_seconds(timeout: Seconds | None) -> float | None:
     if wait_ns < 0:
         raise ConfigError("timeout", timeout, "must not be negative: 0 asks once, None waits for ever")
     return wait_ns / 1e9
+
+
+def lost_before_its_end(term: Term, now: int) -> bool:
+    """Whether a tenure was over before its body was, other than by the body's own wish."""
+    return term.reason not in (None, Reason.RESIGNED) or now >= term.valid_until
 
 
 def tenure_over(term: Term) -> TenureOver:

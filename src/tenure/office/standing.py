@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, Protocol, TypeVar
 
 from tenure.errors import ConfigError
 from tenure.model import Holder
@@ -17,6 +17,16 @@ from tenure.stores.base import Store
 from tenure.timing import Seconds, Timing
 
 _LOOKS_PER_HEARTBEAT: Final = 4
+
+
+class _Stay(Protocol):
+    @property
+    def term(self) -> Term | None: ...
+    @property
+    def is_block(self) -> bool: ...
+
+
+S = TypeVar("S", bound=_Stay)
 
 
 @lru_cache(typed=True)
@@ -100,7 +110,7 @@ class LockStanding(Standing):
     ) -> None:
         """Lock ``name``, for at most ``ttl`` without a renewal; ``sinks`` are sealed before every use of it."""
         super().__init__(store, name, ttl=ttl, timing=timing, holder=holder, hooks=hooks)
-        self._sinks = sinks
+        self._sinks = tuple(sinks)
 
     def has_room(self, term: Term | None) -> bool:
         """Whether a tenure may be acted on without asking the engine, with time for the act itself to end."""
@@ -119,6 +129,10 @@ class LockStanding(Standing):
         rule = "this Lock is in use already, and waiting for itself it would wait for ever: make another Lock object"
         return ConfigError("lock", self.name, rule)
 
-    def not_held(self) -> ConfigError:
-        """Return what to raise if a lock is released that is not held."""
-        return ConfigError("lock", self.name, "is not held by this Lock object: acquire it first")
+    def held(self, stay: S | None) -> S:
+        """Return what ``acquire`` got; raises ConfigError if there is nothing to release by hand."""
+        if stay is None or stay.term is None:
+            raise ConfigError("lock", self.name, "is not held by this Lock object: acquire it first")
+        if stay.is_block:
+            raise ConfigError("lock", self.name, "is released by the end of its block, and not within it")
+        return stay

@@ -38,7 +38,7 @@ class Tenure:
     def margin(self) -> float | None:
         """The least number of seconds that was left when a renewal came: how close it was. None: none has come yet."""
         margin_ns = self._term.margin_ns
-        return None if margin_ns < 0 else margin_ns / 1e9
+        return None if margin_ns is None else margin_ns / 1e9
 
     @property
     def reason(self) -> Reason | None:
@@ -63,12 +63,18 @@ class Tenure:
         self._seat.expect_progress(self._term, by)
 
     def resign(self) -> None:
-        """Ask to leave office: the body is cancelled, awaited, and then the office is released. Returns at once."""
-        self._seat.feed(Resign())
+        """Ask to leave office: the body is cancelled, awaited, and then the office is released. Returns at once.
+
+        Does nothing if this tenure is over, whoever leads now.
+        """
+        self._seat.feed_in(self._term, Resign())
 
     def give_up(self) -> None:
-        """Leave office in favour of another candidate and stand again a heartbeat later. Returns at once."""
-        self._seat.feed(GiveUp(Reason.RESIGNED))
+        """Leave office in favour of another candidate and stand again a heartbeat later. Returns at once.
+
+        Does nothing if this tenure is over, whoever leads now.
+        """
+        self._seat.feed_in(self._term, GiveUp(Reason.RESIGNED))
 
     def __repr__(self) -> str:
         return f"<Tenure {self.token} of {self.election!r} by {self.holder}: {self.remaining:.3f} s remaining>"

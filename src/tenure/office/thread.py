@@ -11,10 +11,10 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tenure.clock import BootClock
 from tenure.errors import ConfigError
@@ -35,6 +35,27 @@ _CLOSE_WITHIN_S = 5.0
 _SAY_AGAIN_NS = 10 * 10**9
 
 
+class Kept(Protocol):
+    """A seat, as the office keeps it."""
+
+    @property
+    def store(self) -> object:
+        """What it is held in."""
+        ...
+
+    async def close(self) -> None:
+        """The interpreter leaves: give back what is held, within a bound."""
+        ...
+
+    async def evict(self) -> None:
+        """The store is about to be closed: end the body and give back what is held, within a bound."""
+        ...
+
+    def forget(self) -> None:
+        """This is the child of a fork: hold nothing."""
+        ...
+
+
 class Office:
     """The event loop and what runs on it. Get it by ``Office.of_this_process()``."""
 
@@ -45,7 +66,9 @@ class Office:
         self.pid = os.getpid()
         self.clock = BootClock()
         self.loop = asyncio.new_event_loop()
+        self._seats: set[Kept] = set()  # who stands or leads
         self._closers: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
+        self._leaving = False
         self.timetable = Timetable(self.loop, self.clock)
         self.rounds = Rounds(self.loop)
         self._said_at: dict[str, int] = {}  # by store: a process has a few
@@ -68,17 +91,29 @@ class Office:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine on the office's loop."""
-        if self.pid != os.getpid():
+        try:
+            self._check_open()
+        except ConfigError:
             coroutine.close()
-        self.check_process("office")
+            raise
         # In an empty context: the caller's would come along, and with it, for one, the word that this thread runs trio.
         return Context().run(asyncio.run_coroutine_threadsafe, coroutine, self.loop)
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call a function on the office's loop, soon. After the office has closed nothing is done."""
-        self.check_process("office")  # or it would wait for a thread that this process does not have
-        with suppress(RuntimeError):  # the loop is closed: the interpreter is leaving
+        """Call a function on the office's loop, soon."""
+        self._check_open()
+        with suppress(RuntimeError):  # closed at this very moment: the interpreter is leaving
             self.loop.call_soon_threadsafe(function, *arguments, context=Context())
+
+    def _check_open(self) -> None:
+        """Refuse whoever would wait for ever: for a thread that this process does not have, or that has ended."""
+        self.check_process("office")
+        if self.loop.is_closed():
+            raise ConfigError("office", "closed", "has ended with the interpreter: nothing can be stood for any more")
+
+    def keep(self, seat: Kept, *, kept: bool) -> None:
+        """Have a seat leave when the interpreter does, or its store is closed; or no longer. Call it on the office's loop."""
+        (self._seats.add if kept else self._seats.discard)(seat)
 
     def on_close(self, key: object, close: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
         """Have ``close`` awaited when the interpreter leaves; None: no longer. Call it on the office's loop."""
@@ -86,6 +121,10 @@ class Office:
             self._closers.pop(key, None)
         else:
             self._closers[key] = close
+
+    async def vacate(self, store: object) -> None:
+        """Have everybody leave who stands or leads on ``store``, before it is closed."""
+        await _all(seat.evict() for seat in tuple(self._seats) if seat.store is store)
 
     def may_say(self, what: str) -> bool:
         """Say whether it is time to log of ``what`` again: a thousand elections that fail together are one line."""
@@ -101,17 +140,28 @@ class Office:
             return
         with suppress(Exception):
             self.submit(self._close_all()).result(_CLOSE_WITHIN_S)
+        self._leaving = True
         self.call(self.loop.stop)
         self._thread.join(_CLOSE_WITHIN_S)
 
     async def _close_all(self) -> None:
-        closers, self._closers = list(self._closers.values()), {}
-        await asyncio.gather(*(close() for close in closers), return_exceptions=True)
+        # Who holds something comes first, and then what it is held in: through a closed store nothing is given back.
+        await _all(seat.close() for seat in tuple(self._seats))
+        await _all(close() for close in tuple(self._closers.values()))
+
+    def forget_after_fork(self) -> None:
+        """In the child of a fork: nothing that the parent holds is held here."""
+        for seat in self._seats:
+            seat.forget()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         watch = self.loop.create_task(self._watch_for_suspend())
-        self.loop.run_forever()
+        while not self._leaving:
+            try:
+                self.loop.run_forever()
+            except SystemExit as error:  # A hook or a store has said so; this thread is not theirs to end.
+                self.loop.call_exception_handler({"message": "exit from the office is refused", "exception": error})
         watch.cancel()
         self.loop.run_until_complete(asyncio.gather(watch, return_exceptions=True))
         self.loop.close()
@@ -125,3 +175,18 @@ class Office:
             if ahead_now - ahead > _SUSPEND_NOTICED_NS:
                 self.timetable.ring()
             ahead = ahead_now
+
+
+async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+def _after_fork_in_child() -> None:
+    office = Office._current  # noqa: SLF001
+    # Another thread of the parent may have held the lock, and there is nobody here to give it back.
+    Office._lock, Office._current = threading.Lock(), None  # noqa: SLF001
+    if office is not None:
+        office.forget_after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

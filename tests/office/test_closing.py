@@ -1,0 +1,130 @@
+"""What happens to tenures when their store, their process or their interpreter ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+import tenure
+from tenure import sync
+from tenure.errors import ConfigError
+from tenure.office.opened import OpenStore
+
+HELD_AT_EXIT = """
+import sys
+from tenure import sync
+store = sync.open_store(sys.argv[1])
+store.__enter__()
+lock = sync.Lock(store, "x", ttl=60)
+assert lock.acquire() is not None
+"""
+
+
+def test_a_lock_that_is_held_when_the_interpreter_leaves_is_released_before_its_store_is_closed(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path / 'x.db'}"
+    subprocess.run([sys.executable, "-c", HELD_AT_EXIT, url], check=True, timeout=30)
+    with sync.open_store(url) as store:
+        assert sync.Election(store, "x").incumbent() is None
+
+
+def test_who_leads_or_stands_by_on_a_store_that_is_closed_leaves_first_and_is_told_why(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path / 'x.db'}"
+
+    async def main() -> None:
+        told: list[ConfigError] = []
+
+        async def lead(store: OpenStore, leading: anyio.Event) -> None:
+            async def body(_: tenure.Tenure) -> None:
+                leading.set()
+                await anyio.sleep_forever()
+
+            with pytest.raises(ConfigError, match="was closed while somebody stood or led on it") as refused:
+                await tenure.Election(store, "x", ttl=30).lead(body)
+            told.append(refused.value)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                leading = anyio.Event()
+                async with tenure.open_store(url) as store:
+                    tasks.start_soon(lead, store, leading)
+                    await leading.wait()
+                    tasks.start_soon(lead, store, leading)
+                    await anyio.sleep(0.05)
+            assert len(told) == 2
+            async with tenure.open_store(url) as store:
+                assert await tenure.Election(store, "x").incumbent() is None
+
+    anyio.run(main)
+
+
+def test_a_lock_that_is_held_when_its_store_is_closed_is_given_back(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path / 'x.db'}"
+    with sync.open_store(url) as store:
+        assert sync.Lock(store, "x", ttl=30).acquire() is not None
+    with sync.open_store(url) as store:
+        assert sync.Election(store, "x").incumbent() is None
+
+
+def test_opening_that_is_cancelled_leaves_no_thread_behind(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path / 'x.db'}"
+
+    async def main() -> None:
+        import threading
+
+        for number in range(20):
+            with anyio.move_on_after(number / 4000):
+                async with tenure.open_store(url):
+                    await anyio.sleep_forever()
+        with anyio.fail_after(10):
+            while any(thread.name.startswith("tenure-sqlite") for thread in threading.enumerate()):
+                await anyio.sleep(0.01)
+
+    anyio.run(main)
+
+
+AFTER_EXIT = """
+import atexit
+from tenure import sync
+from tenure.errors import ConfigError
+from tenure.office.opened import OpenStore
+from tenure.stores.memory import MemoryStore
+
+def late():
+    try:
+        with sync.Lock(MemoryStore(), "x"):
+            print("held")
+    except ConfigError as refused:
+        print(refused)
+
+atexit.register(late)                       # runs after the office has closed, which is registered later
+with sync.Lock(MemoryStore(), "x"):
+    pass
+"""
+
+
+def test_whoever_comes_after_the_office_has_closed_is_refused_instead_of_waiting_for_ever() -> None:
+    run = subprocess.run([sys.executable, "-c", AFTER_EXIT], capture_output=True, text=True, check=True, timeout=30)
+    assert run.stdout.startswith("office = closed: has ended with the interpreter")
+    assert run.stderr == ""
+
+
+CHILD_BELIEVES = """
+import os
+from tenure import sync
+from tenure.stores.memory import MemoryStore
+with sync.Election(MemoryStore(), "x", ttl=60).once() as term:
+    child = os.fork()
+    if child == 0:
+        os._exit(1 if term.valid else 0)
+    assert term.valid
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_the_child_of_a_fork_does_not_believe_in_its_parents_tenure() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", CHILD_BELIEVES], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (run.returncode, run.stderr) == (0, "")
