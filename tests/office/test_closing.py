@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import anyio
@@ -70,16 +71,18 @@ def test_a_lock_that_is_held_when_its_store_is_closed_is_given_back(tmp_path: Pa
 def test_opening_that_is_cancelled_leaves_no_thread_behind(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path / 'x.db'}"
 
-    async def main() -> None:
-        import threading
+    def left() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("tenure-sqlite")]
 
+    async def main() -> None:
         for number in range(20):
             with anyio.move_on_after(number / 4000):
                 async with tenure.open_store(url):
                     await anyio.sleep_forever()
-        with anyio.fail_after(10):
-            while any(thread.name.startswith("tenure-sqlite") for thread in threading.enumerate()):
+        with anyio.move_on_after(10):
+            while left():
                 await anyio.sleep(0.01)
+        assert left() == []
 
     anyio.run(main)
 

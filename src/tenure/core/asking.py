@@ -17,6 +17,18 @@ HASTY_WAKES_MAX: Final = 4
 class Asking:
     """Claims and renewals of one candidate, one after the other. Bounded (rule 11)."""
 
+    __slots__ = (
+        "_hasty",
+        "_numbers",
+        "_open",
+        "_timing",
+        "_unheard",
+        "due_at",
+        "failures",
+        "latest",
+        "latest_sent_at",
+    )
+
     def __init__(self, timing: Timing) -> None:
         self.due_at = NEVER  # when to ask next
         self.failures = 0  # in a row; an attempt of which nothing was heard is one

@@ -26,6 +26,7 @@ from tenure.timing import Timing
 
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("tenure")
+_TICK: Final = on.Tick()
 
 
 class Tenant(Protocol):
@@ -193,15 +194,15 @@ class Seat:
             await asyncio.wait(self._tasks, timeout=self._timing.attempt_timeout_ns / 1e9)
 
     def _tick(self) -> None:
-        term, now = self._term, self._office.clock.now()
-        if term is not None and self._kill is not None and self._kill_at is not None and now >= self._kill_at:
+        if self._kill is not None and self._kill_at is not None and self._office.clock.now() >= self._kill_at:
             self._kill()
+        term = self._term
         progress_by = None if term is None else term.progress_by  # the body may lift it at any moment
-        if term is not None and progress_by is not None and now >= progress_by:
+        if term is not None and progress_by is not None and self._office.clock.now() >= progress_by:
             term.progress_by = None
             self._step(on.GiveUp(Reason.STALLED))
         else:
-            self._step(on.Tick())
+            self._step(_TICK)
 
     def _set_alarm(self) -> None:
         due, term = self._candidate.wake_at, self._term
