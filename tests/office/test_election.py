@@ -8,7 +8,7 @@ import pytest
 
 from tenure.core.effects import Elected, Fact, Left, Overstayed
 from tenure.election import Election
-from tenure.errors import Reason, TenureOver, Unreachable
+from tenure.errors import ConfigError, Reason, TenureOver, Unreachable
 from tenure.model import Ended, Grant, Token
 from tenure.office.tenure import Tenure
 from tenure.stores.memory import MemoryEngine, MemoryStore
@@ -67,9 +67,12 @@ def test_a_body_that_declared_progress_and_stalls_loses_its_tenure_and_stands_ag
 def test_progress_that_comes_in_time_keeps_the_tenure(on: On) -> None:
     async def test() -> None:
         async with Election(MemoryStore(), "x", ttl=TTL).once() as term:
+            with pytest.raises(ConfigError, match="must say first"):
+                term.progress()
+            term.progress(1.5)
             for _ in range(4):
-                term.progress(1.5)
                 await anyio.sleep(0.5)
+                term.progress()
             term.progress(None)
             await anyio.sleep(2)
             assert term.reason is None

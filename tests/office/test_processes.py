@@ -34,6 +34,28 @@ def test_with_kill_a_process_whose_body_overstays_is_gone(backend: str) -> None:
     assert run.returncode == -9
 
 
+IGNORES = """
+import sys, time
+from tenure import sync
+from tenure.stores.memory import MemoryStore
+def body(term):
+    term.give_up()
+    print(term._term.valid_until, flush=True)
+    while True:
+        time.sleep(0.005)
+        print(time.clock_gettime_ns(time.CLOCK_BOOTTIME), flush=True)
+sync.Election(MemoryStore(), "x", ttl=1, on_overstay="kill").lead(body)
+"""
+
+
+def test_with_kill_a_process_that_ignores_the_stop_is_gone_before_its_validity_ends() -> None:
+    run = subprocess.run([sys.executable, "-c", IGNORES], capture_output=True, text=True, check=False, timeout=20)
+    valid_until, *seen = map(int, run.stdout.split())
+    assert run.returncode == -9
+    assert len(seen) > 10
+    assert max(seen) < valid_until
+
+
 FORKED = """
 import anyio, os, sys
 from tenure.election import Election

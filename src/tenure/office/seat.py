@@ -68,7 +68,7 @@ class Tenant(Protocol):
 class Term:
     """What one tenure's holder may know from any thread: written here, read everywhere, one word at a time."""
 
-    __slots__ = ("margin_ns", "progress_by", "reason", "token", "valid_until")
+    __slots__ = ("margin_ns", "progress_by", "progress_within_ns", "reason", "token", "valid_until")
 
     def __init__(self, token: Token, valid_until: int) -> None:
         self.token = token
@@ -76,6 +76,7 @@ class Term:
         self.margin_ns: int | None = None  # the least that was left of the validity when a renewal came
         self.reason: Reason | None = None  # why it must stop; None while it need not
         self.progress_by: int | None = None  # the body's own deadline for its next sign of life
+        self.progress_within_ns: int | None = None  # and how far ahead it sets it
 
 
 class Seat:

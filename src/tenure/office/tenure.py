@@ -1,7 +1,9 @@
 """A tenure as its body sees it: the token to write with, and how long it may still be believed in."""
 
+from types import EllipsisType
+
 from tenure.core.events import GiveUp, Resign
-from tenure.errors import Reason, TenureOver
+from tenure.errors import ConfigError, Reason, TenureOver
 from tenure.office.desk import Desk
 from tenure.office.seat import Seat, Term
 from tenure.timing import Seconds, to_ns
@@ -54,13 +56,20 @@ class Tenure:
         if term.reason is not None or self._now() >= term.valid_until:
             raise TenureOver(self.token, self.reason or Reason.LAPSED)
 
-    def progress(self, within: Seconds | None) -> None:
-        """Declare that the next call of ``progress`` will come ``within`` this time, or that none will (None).
+    def progress(self, within: Seconds | EllipsisType | None = ...) -> None:
+        """Say that the work goes on, and that the next call will come ``within`` this time; left out: the same as before.
 
-        A body that declared this and stalls loses its tenure, although its renewals go on (rule 9).
+        A body that declared this and stalls loses its tenure, although its renewals go on (rule 9). None: no more calls
+        will come.
         """
-        by = None if within is None else self._now() + to_ns("progress", within)
-        self._seat.expect_progress(self._term, by)
+        term = self._term
+        if within is ...:
+            if term.progress_within_ns is None:
+                raise ConfigError("progress", "nothing", "must say first within which time the next call will come")
+        else:
+            term.progress_within_ns = None if within is None else to_ns("progress", within)
+        within_ns = term.progress_within_ns
+        self._seat.expect_progress(term, None if within_ns is None else self._now() + within_ns)
 
     def resign(self) -> None:
         """Ask to leave office: the body is cancelled, awaited, and then the office is released. Returns at once.
