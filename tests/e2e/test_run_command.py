@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+import tenure
 
 TENURE = Path(sys.executable).parent / "tenure"
 PYTHON = [sys.executable, "-I", "-S", "-c"]
@@ -174,6 +177,37 @@ def test_a_command_that_takes_its_time_to_stop_stays_in_office(start: Start) -> 
     assert finish(start("lock", "x", "--wait", "1500ms", "--", "true"))[0] == 75
     process.send_signal(signal.SIGUSR1)
     assert finish(process)[0] == 5
+
+
+def test_a_command_that_reads_its_settings_again_on_hup_is_supervised_as_before(start: Start) -> None:
+    process = start("run", "x", "--restart", "on-failure", "--", *PYTHON, TRAPS, "2")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True\n"
+    for _ in range(2):
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == "SIGHUP\n"
+    assert process.stdout.readline() == "True\n"  # it had exited with 5, and was started again
+    for _ in range(2):
+        process.terminate()
+        assert process.stdout.readline() == "SIGTERM\n"
+    assert finish(process)[0] == 5
+
+
+def test_a_starter_that_is_gone_is_not_taken_for_the_command(tmp_path: Path, store: Path) -> None:
+    package = tmp_path / "copy" / "tenure"
+    shutil.copytree(Path(tenure.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "apps" / "run" / "starter.py").write_text("if __name__ == '__main__': raise SystemExit(2)")
+    run = subprocess.run(
+        [sys.executable, "-m", "tenure", "run", "x", "--", "echo", "never"],
+        env={**os.environ, "PYTHONPATH": str(package.parent)},
+        cwd=store.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (run.returncode, run.stdout) == (126, "")
+    assert "starter does not run" in run.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

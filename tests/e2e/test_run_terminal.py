@@ -35,6 +35,17 @@ class Terminal:
             [sys.executable, "-c", ON_TERMINAL, *tenure], **files, start_new_session=True, cwd=self._folder
         )
 
+    def run_in_shell(self, line: str) -> None:
+        """Run a line with ``{tenure}`` in it, as one job of a shell."""
+        tenure = f"{TENURE} run x -q --store sqlite://{self._folder}/store.db"
+        files = {"stdin": self._slave, "stdout": self._slave, "stderr": self._slave}
+        self._process = subprocess.Popen(  # type: ignore[call-overload]
+            [sys.executable, "-c", ON_TERMINAL, "/bin/sh", "-c", line.format(tenure=tenure)],
+            **files,
+            start_new_session=True,
+            cwd=self._folder,
+        )
+
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
@@ -150,3 +161,18 @@ def test_as_process_1_it_reaps_what_others_leave_behind(tmp_path: Path) -> None:
     words = [TENURE, "run", "x", "--store", f"sqlite://{tmp_path}/store.db", "--", *command]
     run = subprocess.run([*alone, *words], capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 9, run.stderr
+
+
+def test_who_reads_the_output_in_a_pipeline_keeps_the_terminal(terminal: Terminal) -> None:
+    terminal.run_in_shell("{tenure} -- sh -c 'echo said; sleep 0.5' | sh -c 'read key </dev/tty; cat; echo got $key'")
+    terminal.type("space\n")
+    terminal.shows("said")
+    terminal.shows("got space")
+    assert terminal.exit_code() == 0
+
+
+def test_a_command_in_a_pipeline_gets_the_terminal_if_it_asks_for_it(terminal: Terminal) -> None:
+    terminal.run_in_shell("{tenure} -- sh -c 'read key; echo got $key' | cat")
+    terminal.type("word\n")
+    terminal.shows("got word")
+    assert terminal.exit_code() == 0

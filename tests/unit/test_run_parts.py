@@ -1,6 +1,7 @@
 """The parts of the supervisor that need no election."""
 
 import json
+import logging
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -60,7 +61,8 @@ def spoken(voice: Voice, path: Path) -> str:
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
         try:
-            voice.say("told", "a\x1b[31m b\nvault://ada:hunter2@host", token=7)
+            voice.say("told", "a\x1b[31m b\npassword: ada leads", token=7)
+            voice.emit(logging.makeLogRecord({"msg": "vault://ada:hunter2@host"}))
             voice.complain("ended", "why \udcff")
         finally:
             os.dup2(before, 2)
@@ -68,18 +70,19 @@ def spoken(voice: Voice, path: Path) -> str:
     return path.read_text()
 
 
-def test_what_is_said_is_one_line_without_secrets_or_control_characters(heard: Path) -> None:
+def test_what_is_said_is_one_line_without_control_characters_and_a_log_without_secrets(heard: Path) -> None:
     text = spoken(Voice(quiet=False, as_json=False), heard)
-    assert text == "tenure: a [31m b vault://ada:***@host\ntenure: why \\udcff\n"
+    assert text == "tenure: a [31m b password: ada leads\ntenure: vault://ada:***@host\ntenure: why  \n"
 
 
 def test_who_is_quiet_still_says_why_it_ends(heard: Path) -> None:
-    assert spoken(Voice(quiet=True, as_json=False), heard) == "tenure: why \\udcff\n"
+    assert spoken(Voice(quiet=True, as_json=False), heard) == "tenure: why  \n"
 
 
 def test_json_has_the_fields(heard: Path) -> None:
-    told, ended = map(json.loads, spoken(Voice(quiet=False, as_json=True), heard).splitlines())
-    assert told == {"event": "told", "token": 7, "text": "a [31m b vault://ada:***@host"}
+    told, logged, ended = map(json.loads, spoken(Voice(quiet=False, as_json=True), heard).splitlines())
+    assert told == {"event": "told", "token": 7, "text": "a [31m b password: ada leads"}
+    assert logged == {"event": "log", "text": "vault://ada:***@host"}
     assert ended["event"] == "ended"
 
 

@@ -150,6 +150,15 @@ def test_a_file_that_was_removed_is_not_written_to_any_more(replace: bool, sessi
     assert "removed, replaced or hidden" in str(answer)
 
 
+def test_a_file_whose_log_was_removed_is_not_written_to_any_more(session: Session) -> None:
+    grant = one(session, claim(ADA))
+    log_of(session.desk.path).unlink()
+    # The newest token was in the log, and who opens the file now gets it again. They must not both go on.
+    answer = one(session, renew(grant))
+    assert isinstance(answer, Refused)
+    assert "removed, replaced or hidden" in str(answer)
+
+
 def test_a_file_that_was_overwritten_by_another_store_is_not_written_to(session: Session, tmp_path: Path) -> None:
     one(session, claim(ADA))
     session.desk.close()

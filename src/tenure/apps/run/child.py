@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenure.apps.run import starter
-from tenure.apps.run.reaper import Reaper
+from tenure.apps.run.reaper import SIGNALLED, Reaper
 
 NOT_EXECUTABLE: Final = 126  # These two are what a shell says.
 NOT_FOUND: Final = 127
@@ -131,10 +131,14 @@ class Command(Child):
 
     async def go(self) -> CannotStart | None:
         """Open the gate; return when the command runs, or has ended, or why it cannot be run."""
-        loop = asyncio.get_running_loop()
+        loop, said = asyncio.get_running_loop(), b""
         with self._gate, suppress(ConnectionError):  # The starter has been killed: its end will be noticed.
             await loop.sock_sendall(self._gate, b".")
-            if said := await loop.sock_recv(self._gate, _ERRNO_BYTES_MAX):
-                code = NOT_FOUND if int(said) == errno.ENOENT else NOT_EXECUTABLE
-                return CannotStart(self._name, code, f"cannot execute ({os.strerror(int(said))})")
+            while more := await loop.sock_recv(self._gate, _ERRNO_BYTES_MAX):
+                said += more
+        if not said and await self.ended < SIGNALLED:  # It has ended by itself, and never was the command.
+            return CannotStart(self._name, NOT_EXECUTABLE, "tenure's own starter does not run, so it cannot start")
+        if number := said[1:]:
+            code = NOT_FOUND if int(number) == errno.ENOENT else NOT_EXECUTABLE
+            return CannotStart(self._name, code, f"cannot execute ({os.strerror(int(number))})")
         return None

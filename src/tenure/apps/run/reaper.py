@@ -1,16 +1,19 @@
 """Reaping: the one place that waits for children, ours and those that others left to us.
 
-As process 1 of a container the supervisor inherits every orphan, and one that nobody waits for stays in the process table
+The supervisor inherits every orphan of the command, and as process 1 of a container every other, and one that nobody waits for stays in the process table
 for ever. So whatever has ended is reaped, except those that somebody here expects: they are told, and reap it themselves
 when they have done with its number. Until then that number, as a process and as a group, is nobody else's.
 """
 
 import asyncio
+import ctypes
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Final
 
+_PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 SIGNALLED: Final = 128  # Shells add this to the number of the signal that a process died of.
 
 
@@ -20,6 +23,10 @@ class Reaper:
     def __init__(self, on_stop: Callable[[int, int], None]) -> None:
         """``on_stop`` is called with process and signal when a child was stopped."""
         self._on_stop = on_stop
+        if sys.platform == "linux":
+            # Orphans of the command come to us, not to process 1: many a container's never reaps, and a dead process that
+            # nobody reaps keeps its group in being for as long as we are willing to wait for its end.
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._expected: dict[int, asyncio.Future[int]] = {}
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._look)
 

@@ -8,6 +8,7 @@ Rules of this file
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -46,7 +47,7 @@ class Runner:
     async def start(self) -> None:
         """Have a guardian, so that a machine that cannot start processes does not take office."""
         if not await self._guardian.withdraw():
-            raise CannotStart(self._arguments[0], NOT_EXECUTABLE, "no guardian can be started for")
+            raise self._unguarded
 
     def close(self) -> None:
         """Let the guardian end."""
@@ -94,8 +95,13 @@ class Runner:
     async def _live(self, term: Tenure, command: Command) -> int:
         self._enforce(term, command)
         try:
-            await self._guard(term, command)
-            self._terminal.lend(command.pid)
+            guarded = await self._guard(term, command)
+            if not guarded:
+                command.kill()  # It stands at its gate, and never goes through.
+            elif os.isatty(1):
+                # In a pipeline (``… | less``) who reads us is in our group and wants the terminal itself. There the command
+                # gets it only if it asks for it, by being stopped: see ``_on_stop``.
+                self._terminal.lend(command.pid)
             going = asyncio.create_task(command.go())
             while not command.ended.done():
                 await self._guard(term, command)
@@ -108,18 +114,25 @@ class Runner:
         self._terminal.take_back(command.pid, mend=code > SIGNALLED)
         await command.group_gone(self._timing.grace_ns / 1e9)
         failure = await going
+        if not guarded:
+            raise self._unguarded
         if failure is not None:
             raise failure
         return code
 
-    async def _guard(self, term: Tenure, command: Command) -> None:
+    @property
+    def _unguarded(self) -> CannotStart:
+        return CannotStart(self._arguments[0], NOT_EXECUTABLE, "no guardian can be started for")
+
+    async def _guard(self, term: Tenure, command: Command) -> bool:
         # One that does not answer is dismissed, and the next one told anew: what was true a second ago may be over.
         for _ in range(2):
             # The clock is read first. Read afterwards, a freeze in between would move the deadline by its whole length.
             deadline_ns = self._clock.now() + self._left_ns(term)
             if await self._guardian.guard(command.pid, deadline_ns):
-                return
-        self._voice.say("unguarded", "no guardian answers: if this process is frozen, the command will go on")
+                return True
+        self._voice.complain("unguarded", "no guardian answers: if this process is frozen, the command will go on")
+        return False
 
     def _enforce(self, term: Tenure, command: Command) -> None:
         """Kill the command when its time is up. By a timer, since a guardian that does not answer holds up its loop."""
@@ -147,6 +160,10 @@ class Runner:
 
     def _on_stop(self, pid: int, number: int) -> None:
         # A leader that is stopped holds the office and does nothing. One that waits for the terminal (SIGTTIN) would be
-        # stopped again at once: it goes on when it gets the terminal.
-        if self._command is not None and pid == self._command.pid and number == signal.SIGTSTP:
+        # stopped again at once: it goes on when it gets the terminal, if that is ours to give.
+        if self._command is None or pid != self._command.pid:
+            return
+        if number == signal.SIGTSTP:
             self._command.signal(signal.SIGCONT)
+        elif number in (signal.SIGTTIN, signal.SIGTTOU):
+            self._terminal.lend(self._command.pid)

@@ -4,7 +4,8 @@ The supervisor runs it as a script, like the guardian, in a group of its own. Wi
 between starting the command and telling the guardian would leave behind a command that nobody watches. With it the
 command has not begun by then, and never will: the gate ends, and so does the starter.
 
-If it can become the command, the gate closes without a word. If it cannot, the number of the error is said there.
+Through the gate it says that it runs. If it can become the command, the gate then closes; if it cannot, the number of the
+error is said there first.
 """
 
 import os
@@ -18,6 +19,7 @@ def main() -> None:
     os.set_inheritable(gate, False)
     if not os.read(gate, 1):
         return
+    os.write(gate, b".")
     # What the interpreter has set up for itself is not for the command.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

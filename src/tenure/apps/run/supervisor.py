@@ -34,8 +34,8 @@ from tenure.timing import Timing
 NO_STORE: Final = 69  # EX_UNAVAILABLE of sysexits.h
 NOT_ELECTED: Final = 75  # EX_TEMPFAIL
 LOST: Final = 124  # what timeout(1) says of a command that it had to end
-# Whoever pressed Ctrl-C or Ctrl-\ wants it to end. On a terminal the command gets these signals, and we do not.
-_ENDED_BY_HAND: Final = (SIGNALLED + signal.SIGINT, SIGNALLED + signal.SIGQUIT)
+# Whoever pressed Ctrl-C or Ctrl-\ or hung up wants it to end. On a terminal the command gets these, and we do not.
+_ENDED_BY_HAND: Final = tuple(SIGNALLED + number for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP))
 
 _PAUSE_MIN_S: Final = 1.0
 _PAUSE_MAX_S: Final = 30.0
@@ -131,9 +131,13 @@ class _Supervisor:
             signal.signal(number, signal.SIG_IGN)
 
     def _on_signal(self, number: int) -> None:
-        if number in STOPPING:
+        if number not in STOPPING:
+            self._runner.signal(number)
+            return
+        passed_on = self._runner.signal(number)
+        if not (passed_on and number == signal.SIGHUP):  # to many programs: read your settings again
             self._told_to_stop = number
-        if not self._runner.signal(number) and number in STOPPING:
+        if not passed_on:
             self._everything.cancel()
 
     # Standing
@@ -212,6 +216,7 @@ class _Supervisor:
         except StoreError as error:
             self._trouble = error
             return None
+        self._trouble = None
         return None if incumbent is None or incumbent.holder == election.holder else incumbent
 
     async def _not_elected(self, election: Election) -> int:

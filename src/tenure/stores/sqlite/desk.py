@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tenure.errors import ConfigError, Refused
 from tenure.stores.sqlite.engine import Engine
-from tenure.stores.sqlite.file import connect, identity_of, patiently, prepare, tune
+from tenure.stores.sqlite.file import connect, identity_of, log_of, patiently, prepare, tune
 from tenure.stores.sqlite.host import Host, check_place
 
 # How long a fork waits for a transaction under way: longer than any healthy one, and bounded because os.fork() is
@@ -40,6 +40,8 @@ class Desk:
         self.opened_count = 0
         self._host = host
         self.file_id: FileId | None = None
+        self._log = path
+        self._log_id: FileId | None = None  # while connected
         self._connection: sqlite3.Connection | None = None
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -64,8 +66,10 @@ class Desk:
         """Give the connection for one piece of work. Raises Refused if the file is not the one that was opened."""
         with self._lock:
             # A process that goes on in a deleted file renews in one that nobody else can see, while others elect a
-            # second leader in a new file under the same name.
-            if self.file_id != _file_id(self.path):
+            # second leader in a new file under the same name. So does one whose log was deleted under it (``rm *-wal``),
+            # and worse: the newest tokens were in the log, and are issued again.
+            log_is_gone = self._connection is not None and self._log_id != _file_id(self._log)
+            if log_is_gone or self.file_id != _file_id(self.path):
                 self._close()
                 detail = "the file was removed, replaced or hidden while it was open; start again to use the new one"
                 raise Refused(self.address, operation, detail)
@@ -121,6 +125,8 @@ class Desk:
 
     def _keep(self, connection: sqlite3.Connection, host: Host) -> None:
         self._connection, self._engine = connection, Engine(connection, host)
+        self._log = log_of(self.path.resolve())
+        self._log_id = _file_id(self._log)
         self.opened_count += 1
 
     def _close(self) -> None:
