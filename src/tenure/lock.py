@@ -32,7 +32,7 @@ class Lock(LockStanding):
     def locked(self) -> bool:
         """Whether this object holds the lock with room to act: a comparison with the clock, up to 0.75 of the ttl."""
         stay = self._stay
-        return stay is not None and self.has_room(stay.term)
+        return stay is not None and self._has_room(stay.term)
 
     async def acquire(self, timeout: Seconds | None = None) -> Tenure | None:  # noqa: ASYNC109  (None is an answer, not an error)
         """Wait for the lock and return its tenure; None if others held it for all of ``timeout``.
@@ -51,7 +51,7 @@ class Lock(LockStanding):
 
     async def release(self) -> None:
         """Give the lock back. Raises TenureOver if it had been lost: what was done under it may have met another's."""
-        stay = self.held(self._stay)
+        stay = self._held(self._stay)
         self._stay = None  # before the wait: of two that release it, one does
         await stay.end()
 
@@ -72,7 +72,7 @@ class Lock(LockStanding):
 
     def _next_stay(self) -> Stay:
         if self._stay is not None:
-            raise self.refuse_reentry()
+            raise self._refuse_reentry()
         self._stay = Stay(self.desk, self._sinks)
         return self._stay
 
@@ -84,7 +84,7 @@ class Lock(LockStanding):
 
         @wraps(function)
         async def hold(*arguments: P.args, **named: P.kwargs) -> T:
-            async with Stay(self.another(), self._sinks) as term:
+            async with Stay(self._another(), self._sinks) as term:
                 return await function(term, *arguments, **named)
 
         return hold

@@ -99,7 +99,7 @@ class Lock(LockStanding):
     def locked(self) -> bool:
         """Whether this object holds the lock with room to act: a comparison with the clock, up to 0.75 of the ttl."""
         stay = self._stay
-        return stay is not None and self.has_room(stay.term)
+        return stay is not None and self._has_room(stay.term)
 
     def acquire(self, timeout: Seconds | None = None) -> Tenure | None:
         """Wait for the lock and return its tenure; None if others held it for all of ``timeout`` (0 asks once)."""
@@ -113,7 +113,7 @@ class Lock(LockStanding):
 
     def release(self) -> None:
         """Give the lock back. Raises TenureOver if it had been lost: what was done under it may have met another's."""
-        stay = self.held(self._stay)
+        stay = self._held(self._stay)
         self._stay = None  # before the wait: of two that release it, one does
         stay.end()
 
@@ -134,7 +134,7 @@ class Lock(LockStanding):
 
     def _next_stay(self) -> BlockingStay:
         if self._stay is not None:
-            raise self.refuse_reentry()
+            raise self._refuse_reentry()
         self._stay = BlockingStay(self.desk, self._sinks)
         return self._stay
 
@@ -143,7 +143,7 @@ class Lock(LockStanding):
 
         @wraps(function)
         def hold(*arguments: P.args, **named: P.kwargs) -> T:
-            with BlockingStay(self.another(), self._sinks) as term:
+            with BlockingStay(self._another(), self._sinks) as term:
                 return function(term, *arguments, **named)
 
         return hold

@@ -112,7 +112,7 @@ class LockStanding(Standing):
         super().__init__(store, name, ttl=ttl, timing=timing, holder=holder, hooks=hooks)
         self._sinks = tuple(sinks)
 
-    def has_room(self, term: Term | None) -> bool:
+    def _has_room(self, term: Term | None) -> bool:
         """Whether a tenure may be acted on without asking the engine, with time for the act itself to end."""
         if term is None or term.reason is not None:
             return False
@@ -120,16 +120,16 @@ class LockStanding(Standing):
         sent_at = term.valid_until - timing.valid_for_ns
         return self.desk.office.clock.now() < timing.locally_valid_until(sent_at)
 
-    def another(self) -> Desk:
+    def _another(self) -> Desk:
         """Return a desk for one more candidate of the same lock."""
         return replace(self.desk, holder=Holder.fresh())
 
-    def refuse_reentry(self) -> ConfigError:
+    def _refuse_reentry(self) -> ConfigError:
         """Return what to raise if this very lock is asked for again while it is held or waited for."""
         rule = "this Lock is in use already, and waiting for itself it would wait for ever: make another Lock object"
         return ConfigError("lock", self.name, rule)
 
-    def held(self, stay: S | None) -> S:
+    def _held(self, stay: S | None) -> S:
         """Return what ``acquire`` got; raises ConfigError if there is nothing to release by hand."""
         if stay is None or stay.term is None:
             raise ConfigError("lock", self.name, "is not held by this Lock object: acquire it first")
