@@ -63,6 +63,16 @@ def test_elections_of_the_store_on_the_line_are_completed(environment: dict[str,
     ]
 
 
+def test_a_name_that_a_shell_would_carry_out_or_take_apart_is_not_offered(
+    environment: dict[str, str], store: str
+) -> None:
+    environment["TENURE_STORE"] = store
+    for name in ("x/$(touch${IFS}gone)", "x/`id`", "x/;id", "x y", "~", "x/caf\u00e9-1"):
+        subprocess.run(["tenure", "lock", name, "-q", "--", "true"], env=environment, check=True)  # noqa: S607
+    offered = completions(environment, "tenure", "status", "")
+    assert offered == ["billing/close", "billing/open", "reports", "x/caf\u00e9-1"]
+
+
 @pytest.mark.parametrize(
     "url", ["sqlite:///gone/tenure.db", "memory://", "nonsense", f"pigeon://ada:{PASSWORD}@loft", "sqlite:////"]
 )

@@ -1,6 +1,7 @@
 """Bad input through the real command: one line that names the fix, exit code 2, no traceback, no password."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -47,8 +48,8 @@ def check_refused(run: "subprocess.CompletedProcess[str]", *said: str) -> None:
     [
         (f"redis://ada:{PASSWORD}@[::1", "is not a URL"),
         ("memory://", "lives in one process"),
-        ("", "must begin with one of"),
-        ("tenure.db", "must begin with one of"),
+        ("", "must begin with sqlite://"),
+        ("tenure.db", "must begin with sqlite://"),
         (f"sqlite://ada:{PASSWORD}@loft/x.db", "has a host"),
         ("sqlite:///:memory:", "must be a file on a disk"),
     ],
@@ -70,7 +71,7 @@ def test_an_unknown_store_is_refused_without_its_password_wherever_it_was_named(
         tenure(home, *command, TENURE_STORE=url),
         tenure(home, *command, TENURE_CONFIG=str(file)),
     ):
-        check_refused(run, "must begin with one of", "ada:***@loft")
+        check_refused(run, "must begin with sqlite://", "ada:***@loft")
 
 
 @pytest.mark.parametrize("arguments", [(f"redis://ada:{PASSWORD}@cache",), ("status", f"redis://ada:{PASSWORD}@cache")])
@@ -85,7 +86,7 @@ def test_a_warning_of_an_open_file_is_one_line_without_the_password(home: Path) 
     run = tenure(home, "status", "--config", str(file))
     warning, refusal = run.stderr.splitlines()
     assert warning.startswith("tenure: warning: ")
-    assert "must begin with one of" in refusal
+    assert "must begin with sqlite://" in refusal
     assert PASSWORD not in run.stderr + run.stdout
 
 
@@ -150,6 +151,8 @@ def test_reading_a_store_that_was_named_and_is_not_there_is_refused_and_makes_no
         (("resign", "x", "--wait", "-1"), "--wait = -1"),
         (("resign",), "Missing argument 'ELECTION'"),
         (("resign", "x", "y"), "unexpected extra argument"),
+        (("run", "x", "--ttl", "8s", "true"), "no command called '--ttl': after options, put the command after --"),
+        (("lock", "x", f"--store=redis://ada:{PASSWORD}@cache", "true"), "put the command after --"),
         (("status", "--config", "gone.toml"), "config = gone.toml: cannot be read: No such file"),
         (("status", "--config", "."), "cannot be read: Is a directory"),
         (("status", "--jsno"), "--jsno"),
@@ -179,6 +182,88 @@ def test_a_file_that_cannot_work_is_named(home: Path, content: str, said: str) -
     file = home / "tenure.toml"
     file.write_text(content, encoding="utf-8")
     check_refused(tenure(home, "status", "--config", str(file)), str(file), said)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--help",),
+        ("--version",),
+        ("run", "--help"),
+        ("status",),
+        ("status", "--json"),
+        ("watch", "a", "--for", "0"),
+        ("resign", "a"),
+        ("completion", "zsh"),
+        ("sim", "--seeds", "1"),
+        ("sim", "--seed", "1", "--story"),
+        ("demo",),
+    ],
+    ids=" ".join,
+)
+def test_output_that_nobody_reads_is_exit_code_74_without_a_word(home: Path, arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "tenure", *arguments]
+    run = subprocess.run(
+        command, env=environment(home), stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (74, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("status",), 74, "tenure: standard output is closed\n"),
+        (("run", "x", "-q", "--", "sh", "-c", "echo heard; exit 7"), 7, ""),
+        (("lock", "x", "-q", "--", "sh", "-c", "echo heard; exit 7"), 7, ""),
+    ],
+    ids=["status", "run", "lock"],
+)
+def test_closed_output_is_an_error_only_for_who_prints(
+    home: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    closing = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "tenure", *arguments]
+    run = subprocess.run(closing, env=environment(home), stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (run.returncode, run.stderr) == (code, said)
+
+
+def signalled_while_importing(home: Path, number: signal.Signals, pid: str) -> "subprocess.CompletedProcess[str]":
+    """A command that gets a signal while it imports click, and whose process has the number ``pid``."""
+    (home / "click.py").write_text(f"import os, signal\nos.kill(os.REAL, {number})\n", encoding="utf-8")
+    start = f"import os\nos.REAL = os.getpid()\nos.getpid = lambda: {pid}\nfrom tenure.cli.main import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", start],
+        env=environment(home, PYTHONPATH=str(home)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_an_interrupt_while_it_starts_is_exit_code_130_without_a_traceback(home: Path) -> None:
+    run = signalled_while_importing(home, signal.SIGINT, "os.REAL")
+    assert (run.returncode, run.stderr) == (130, "")
+
+
+def test_an_interrupt_while_it_leaves_makes_no_traceback(home: Path) -> None:
+    start = (
+        "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+        "from tenure.cli.main import main\nmain()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", start], env=environment(home), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (run.returncode, run.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize(("pid", "code"), [("1", 128 + signal.SIGTERM), ("os.REAL", -signal.SIGTERM)])
+def test_only_process_1_needs_a_handler_to_be_ended_while_it_starts(home: Path, pid: str, code: int) -> None:
+    run = signalled_while_importing(home, signal.SIGTERM, pid)
+    assert (run.returncode, run.stderr) == (code, "")
 
 
 def test_a_variable_that_cannot_work_is_named(home: Path) -> None:

@@ -226,6 +226,20 @@ def test_watch_tells_of_an_office_that_was_deleted_from_the_store(desk: Desk) ->
     assert (vacant["change"], vacant["election"], vacant["leader"]) == ("vacant", "a", None)
 
 
+@pytest.mark.parametrize("column", ["host", "nonce", "advertised"])
+def test_a_store_that_holds_what_is_no_text_is_refused_in_one_line(desk: Desk, column: str) -> None:
+    with desk.leader("a", stubborn=True):
+        with closing(sqlite3.connect(desk.store)) as operator, operator:
+            operator.execute(f"UPDATE office SET {column} = x'ff00', expires = expires + 3600000000000")  # noqa: S608
+        runs = [desk.run("status"), desk.run("status", "--json")]
+        with desk.started("watch", "--json") as watching:
+            told = line_of(watching, error=True)
+    for run in runs:
+        assert (run.returncode, run.stdout) == (69, "")
+    for said in (told, *(run.stderr for run in runs)):
+        assert re.fullmatch(rf"tenure: sqlite://{desk.store}: elections was refused: .*\n", said)
+
+
 def test_watch_ends_by_itself_after_the_given_time(desk: Desk) -> None:
     with desk.leader("a"):
         run = desk.run("watch", "--for", "300ms")

@@ -134,7 +134,7 @@ def test_output_that_nobody_reads_leaves_neither_a_candidate_nor_a_folder(demo: 
     demo.read_until(What.ELECTED)
     assert demo.process.stdout is not None
     demo.process.stdout.close()
-    assert demo.process.wait() != 0
+    assert demo.process.wait() == 74
     demo.check_no_candidate_is_left()
     assert list(demo.folder.iterdir()) == []
 
@@ -146,13 +146,29 @@ def test_output_that_nobody_reads_leaves_neither_a_candidate_nor_a_folder(demo: 
         (["--ttl", "2m"], "tenure: --ttl = 120.0: must lie between 0.5 and 60 seconds\n"),
         (
             ["--svg", "no/such/folder.svg"],
-            "tenure: --svg = no/such/folder.svg: must be a file in a folder that exists\n",
+            "tenure: --svg = no/such/folder.svg: cannot be written: No such file or directory\n",
         ),
+        (["--svg", "x" * 300], f"tenure: --svg = {'x' * 300}: cannot be written: File name too long\n"),
     ],
 )
 def test_a_bad_option_is_refused_in_one_line(options: list[str], complaint: str) -> None:
     run = subprocess.run([*COMMAND, *options], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (2, "", complaint)
+
+
+def test_a_folder_without_room_is_refused_in_one_line_and_nothing_is_left(tmp_path: Path) -> None:
+    # A file that may not grow is to SQLite what a full disk is.
+    run = subprocess.run(
+        ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *COMMAND],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert (run.returncode, run.stdout) == (2, "")
+    (complaint,) = run.stderr.splitlines()
+    assert complaint.startswith(f"tenure: TMPDIR = {tmp_path}: must be a folder with room")
+    assert list(tmp_path.iterdir()) == []
 
 
 # A history made by hand, and everything that could be wrong with it

@@ -126,7 +126,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 def test_over_several_hand_overs_the_command_never_runs_twice_at_a_time(stage: Stage) -> None:
     for _ in range(2):
-        stage.start(1, "polite", "two")
+        stage.start(4, "polite", "two")  # with time to say goodbye, also on a busy machine
     stage.pid("child")
     for _ in range(4):
         stage.ask_to_resign()

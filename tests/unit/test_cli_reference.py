@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tenure.cli.main import COMMANDS, EXIT_CODES, tenure
+from tenure.cli.commands import COMMANDS, EXIT_CODES, tenure
 from tenure.cli.settings import KEYS
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"

@@ -132,7 +132,7 @@ def test_a_user_without_a_home_must_name_a_store(tmp_path: Path, monkeypatch: py
 
 
 def test_settings_do_not_show_the_url_of_their_store() -> None:
-    settings = settings_of(store=f"redis://ada:{PASSWORD}@cache/0", config=None)
+    settings = settings_of(store=f"sqlite://ada:{PASSWORD}@cache/0", config=None)
     assert PASSWORD in settings.store
     assert PASSWORD not in repr(settings)
 
@@ -173,6 +173,12 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         settings_of(store=None, config=file)
 
 
+def test_a_file_may_begin_with_a_mark_of_its_byte_order(tmp_path: Path) -> None:
+    file = tmp_path / "tenure.toml"
+    file.write_text("ttl = 20", encoding="utf-8-sig")
+    assert settings_of(store=None, config=file).timing.ttl_ns == 20 * 10**9
+
+
 @pytest.mark.parametrize("named", ["gone.toml", ".", "gone/gone.toml", "nul\0.toml"])
 def test_a_file_that_was_named_must_be_readable(tmp_path: Path, named: str) -> None:
     with pytest.raises(ConfigError, match="cannot be read: "):
@@ -208,6 +214,13 @@ def test_a_store_that_lives_in_one_process_is_refused() -> None:
         settings_of(store="memory://", config=None)
 
 
+@pytest.mark.parametrize("url", ["tenure.db", "pigeon://loft"])
+def test_what_no_command_can_use_is_refused_with_what_it_can(url: str) -> None:
+    with pytest.raises(ConfigError, match="must begin with sqlite://") as refused:
+        settings_of(store=url, config=None)
+    assert "memory://" not in str(refused.value)
+
+
 def test_what_is_no_url_is_refused_without_its_password() -> None:
     with pytest.raises(ConfigError, match="is not a URL") as refused:
         settings_of(store=f"redis://ada:{PASSWORD}@[::1", config=None)
@@ -218,7 +231,7 @@ def test_what_is_no_url_is_refused_without_its_password() -> None:
 def test_a_file_with_a_password_that_others_can_read_is_warned_of_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: int
 ) -> None:
-    file = write(tmp_path / "tenure.toml", f'store = "redis://ada:{PASSWORD}@cache/0"', mode)
+    file = write(tmp_path / "tenure.toml", f'store = "sqlite://ada:{PASSWORD}@cache/0"', mode)
     settings_of(store=None, config=file)
     told = capsys.readouterr()
     assert re.fullmatch(r"tenure: warning: .* others can read it: chmod 600 .*tenure\.toml\n", told.err)
@@ -226,7 +239,13 @@ def test_a_file_with_a_password_that_others_can_read_is_warned_of_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("url", "mode"), [(f"redis://ada:{PASSWORD}@cache/0", 0o600), ("sqlite:////var/lib/tenure.db", 0o644)]
+    ("url", "mode"),
+    [
+        (f"sqlite://ada:{PASSWORD}@cache/0", 0o600),
+        ("sqlite:////var/lib/tenure.db", 0o644),
+        ("sqlite:////var/lib/two  blanks.db ", 0o644),
+        ("sqlite:////var/lib/\N{NO-BREAK SPACE}.db", 0o644),
+    ],
 )
 def test_a_file_that_others_cannot_read_or_without_a_password_is_not_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str, mode: int

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.cli.main import tenure
+from tenure.cli.commands import tenure
 from tenure.errors import ConfigError, Refused
 from tenure.model import Grant, Holder, Incumbent, Token
 from tenure.stores import opening

@@ -1,6 +1,7 @@
 """``tenure completion``: the script for a shell, and the names that it completes."""
 
 import io
+import re
 from collections.abc import Iterable
 from contextlib import redirect_stderr, suppress
 from typing import Any, Final
@@ -11,6 +12,10 @@ from tenure.errors import TenureError
 
 # A person has pressed a key and waits. Starting Python takes half of what is felt as a pause already.
 _NAMES_WITHIN_S: Final = 0.5
+
+# Others choose the names of elections, and a shell expands what it is offered: x/$(reboot) would be carried out. One that
+# begins with a dash would be taken for an option.
+_HARMLESS: Final = re.compile(r"[\w./:@%+=,][\w./:@%+=,-]*")
 
 _INSTALL: Final = {
     "bash": 'add to ~/.bashrc:   eval "$(tenure completion bash)"',
@@ -44,7 +49,7 @@ def election_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """Return the elections that begin like ``incomplete``, for a completion: soon, or none, and without a word."""
     with suppress(TenureError, OSError), redirect_stderr(io.StringIO()):
         found = _elections(ctx.params.get("store"), ctx.params.get("config"))
-        return [name for name in found if name.startswith(incomplete)]
+        return [name for name in found if name.startswith(incomplete) and _HARMLESS.fullmatch(name)]
     return []
 
 

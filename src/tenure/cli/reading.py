@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from tenure.cli.settings import Settings
-from tenure.errors import ConfigError, Unreachable
+from tenure.errors import ConfigError, Refused, Unreachable
 from tenure.model import Incumbent
 from tenure.office.opened import OpenStore, open_store
 from tenure.stores.base import CanList, ElectionStatus
@@ -65,7 +65,21 @@ def look(store: OpenStore | None, names: Sequence[str]) -> list[ElectionStatus]:
             known = {name: status_of(name, ask(store, "read", engine.read(name))) for name in names}
         else:
             raise ConfigError("ELECTION", "none", f"must be named, because {engine.address} cannot list its elections")
+        for status in known.values():
+            _check_text(status, engine.address)
     return [known.get(name) or status_of(name) for name in names] if names else list(known.values())
+
+
+def _check_text(status: ElectionStatus, address: str) -> None:
+    """Refuse what cannot be shown. A file may hold anything where a name should be, if somebody wrote to it by hand."""
+    texts: list[object] = [status.election]
+    for holder in status.standbys:
+        texts += [holder.host, holder.nonce]
+    if status.incumbent is not None:
+        texts += [status.incumbent.holder.host, status.incumbent.holder.nonce, status.incumbent.advertised]
+    if not all(isinstance(text, str) for text in texts):
+        rule = f"election {status.election} has a name in it that is no text: somebody has written to the store by hand"
+        raise Refused(address, "elections", rule)
 
 
 def status_of(election: str, incumbent: Incumbent | None = None) -> ElectionStatus:

@@ -44,6 +44,8 @@ class CommandAfterDashes(click.Command):
             if ctx.params["command"] and not ctx.resilient_parsing:
                 ctx.fail(f"Unexpected {ctx.params['command'][0]!r} before --: the command goes after it.")
             ctx.params["command"] = tuple(args[cut + 1 :])
+        elif (first := next(iter(ctx.params["command"]), "")).startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"There is no command called {first!r}: after options, put the command after --.")
         if not ctx.params["command"] and not ctx.resilient_parsing:
             ctx.fail("There is no command to run: put it after --.")
         return left

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import click
 
 from tenure.errors import ConfigError, redact
+from tenure.stores.opening import SCHEMES
 from tenure.timing import Timing
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,11 +110,13 @@ def _load(config: Path | None) -> tuple[Path, dict[str, Any]]:
     if len(content) > _FILE_BYTES_MAX:
         raise ConfigError("config", file, f"must have at most {_FILE_BYTES_MAX} bytes")
     try:
-        table = tomllib.loads(content.decode())
+        # Some editors begin a file with a mark of its byte order, which TOML does not know.
+        table = tomllib.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ConfigError("config", file, f"is not TOML: {error}") from None
     url = table.get("store")
-    if isinstance(url, str) and redact(url) != url and mode & _READABLE_BY_OTHERS:
+    # Not ``redact(url) != url``: it also replaces characters that cannot be printed, which are no secret.
+    if isinstance(url, str) and "***" in redact(url) and mode & _READABLE_BY_OTHERS:
         click.echo(f"tenure: warning: {file} holds a secret and others can read it: chmod 600 {file}", err=True)
     return file, table
 
@@ -160,6 +163,9 @@ def _checked(url: str) -> str:
     if scheme == "memory":
         rule = "lives in one process, so a command would elect nobody but itself: use sqlite:///absolute/path"
         raise ConfigError("store", url, rule)
+    if scheme not in SCHEMES:
+        usable = " or ".join(f"{name}://" for name in SCHEMES if name != "memory")
+        raise ConfigError("store", url, f"must begin with {usable}")
     return url
 
 

@@ -40,10 +40,18 @@ def command(*, ttl_s: float, as_json: bool, svg: Path | None) -> int:
     """
     if not TTL_MIN_S <= ttl_s <= TTL_MAX_S:
         raise ConfigError("--ttl", ttl_s, f"must lie between {TTL_MIN_S:g} and {TTL_MAX_S:g} seconds")
-    if svg is not None and not svg.parent.is_dir():
-        raise ConfigError("--svg", svg, "must be a file in a folder that exists")
+    if svg is not None:
+        _check_can_be_written(svg)
     _leave_in_order()
     return _run(ttl_s, svg, as_json=as_json)
+
+
+def _check_can_be_written(svg: Path) -> None:
+    # Now, and not after half a minute. A picture that is there already stays until there is a new one.
+    try:
+        svg.open("ab").close()
+    except OSError as error:
+        raise ConfigError("--svg", svg, f"cannot be written: {error.strerror}") from None
 
 
 def _run(ttl_s: float, svg: Path | None, *, as_json: bool) -> int:

@@ -6,9 +6,10 @@ be, and keeps the blow out of a renewal: a process frozen inside a transaction h
 would wait for it instead of succeeding it.
 """
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Final
 
 from tenure.cli.demo import ledger
@@ -18,6 +19,7 @@ from tenure.cli.demo.show import Show
 from tenure.cli.demo.stage import Scene, Stage
 from tenure.cli.demo.wording import PAUSE_TTLS
 from tenure.clock import BootClock
+from tenure.errors import ConfigError
 
 _FIRST: Final = "A"
 _OTHERS: Final = ("B", "C")
@@ -30,19 +32,27 @@ def play(ttl_s: float, show: Show) -> tuple[list[Happening], str | None]:
 
     Leaves neither a process nor a file behind, however it is left. Only if it is killed, its folder stays.
     """
+    try:
+        with TemporaryDirectory(prefix="tenure-demo-") as folder:
+            return _play(Path(folder), ttl_s, show)
+    except sqlite3.Error as error:
+        rule = f"must be a folder with room for the ledger of the demo: {error}"
+        raise ConfigError("TMPDIR", gettempdir(), rule) from None
+
+
+def _play(folder: Path, ttl_s: float, show: Show) -> tuple[list[Happening], str | None]:
     broken: str | None = None
-    with TemporaryDirectory(prefix="tenure-demo-") as folder:
-        fenced = _stage(Path(folder, "fenced"), 1, ttl_s, show)
-        unfenced = _stage(Path(folder, "unfenced"), UNFENCED_ACT, ttl_s, show)
-        try:
-            with fenced:
-                leader = _freeze_a_leader(fenced)
-                fenced.act = 2
-                _kill_a_leader(fenced, leader)
-            with unfenced:
-                _freeze_a_leader(unfenced)
-        except StoryBroken as error:
-            broken = str(error)
+    fenced = _stage(folder / "fenced", 1, ttl_s, show)
+    unfenced = _stage(folder / "unfenced", UNFENCED_ACT, ttl_s, show)
+    try:
+        with fenced:
+            leader = _freeze_a_leader(fenced)
+            fenced.act = 2
+            _kill_a_leader(fenced, leader)
+        with unfenced:
+            _freeze_a_leader(unfenced)
+    except StoryBroken as error:
+        broken = str(error)
     return fenced.history + unfenced.history, broken
 
 
