@@ -30,8 +30,8 @@ from tenure.stores.sqlite.reply import Reply, give, give_all
 from tenure.stores.sqlite.thread import MessageThread
 
 # How often the log is glanced at. A clean hand-over waits for half of it on average and for all of it at worst. Each
-# time costs 60 to 120 µs of a core, nearly all of it for waking up a thread of Python: 0.2 to 0.35 % of one.
-GLANCE_EVERY_S = 0.035
+# time costs 60 to 170 µs of a core, nearly all of it for waking up a thread of Python: 0.15 to 0.4 % of one.
+GLANCE_EVERY_S = 0.042
 _JITTER = 0.2  # Standbys that were started together must not look, and then claim, in step for ever.
 # A look that follows no glance. It bounds what a glance may miss: a filesystem whose times are coarse, a commit that
 # hung between its last write and its end, a machine that slept through the end of a lease.
