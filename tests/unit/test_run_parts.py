@@ -3,12 +3,16 @@
 import json
 import logging
 import os
+import socket
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import click
 import pytest
 
+from tenure.apps.run import starter
 from tenure.apps.run.child import CannotStart, check_command
 from tenure.apps.run.supervisor import Job, next_pause_s
 from tenure.apps.run.voice import Voice
@@ -137,3 +141,14 @@ def test_the_help_has_examples_and_every_exit_code(command: CommandAfterDashes) 
     assert "Examples:" in text
     for code in ("2 ", "69 ", "75 ", "124 ", "126 ", "127 ", "128+n"):
         assert f"\n    {code}" in text, code
+
+
+def test_a_starter_whose_supervisor_has_just_died_ends_without_a_word_and_without_the_command(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.send(b".")
+        ours.close()
+        command = [sys.executable, "-I", "-S", starter.__file__, str(theirs.fileno()), "touch", str(tmp_path / "ran")]
+        ended = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True, check=False, timeout=30)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+    assert not (tmp_path / "ran").exists()

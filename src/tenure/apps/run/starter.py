@@ -17,9 +17,12 @@ def main() -> None:
     """Wait for a byte on the descriptor that is the first argument, and become the command that the rest is."""
     gate, command = int(sys.argv[1]), sys.argv[2:]
     os.set_inheritable(gate, False)
-    if not os.read(gate, 1):
-        return
-    os.write(gate, b".")
+    try:
+        if not os.read(gate, 1):
+            return
+        os.write(gate, b".")
+    except ConnectionError:
+        return  # The supervisor has died at this very moment.
     # What the interpreter has set up for itself is not for the command.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
