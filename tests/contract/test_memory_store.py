@@ -111,10 +111,17 @@ async def test_an_honest_store_of_another_kind_keeps_the_contract(make: Make) ->
 
 @pytest.mark.parametrize("queue", [False, True], ids=["no-queue", "queue"])
 async def test_the_model_store_keeps_the_contract_in_real_time(queue: bool) -> None:
+    kept: set[str] = set()
+
+    async def keep(promise: str) -> None:
+        await check_promise(promise, partial(real, queue=queue))
+        kept.add(promise)
+
     # All at once, so that the leases of thirty-odd checks lapse at the same time.
     async with anyio.create_task_group() as tasks:
         for promise in CONTRACT:
-            tasks.start_soon(check_promise, promise, partial(real, queue=queue))
+            tasks.start_soon(keep, promise)
+    assert kept == set(CONTRACT)
 
 
 @pytest.mark.parametrize("queue", [False, True], ids=["no-queue", "queue"])

@@ -17,7 +17,7 @@ from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import LoopMailbox
 from tenure.office.seat import Term
-from tenure.office.sitting import Letter, Seal, Sitting, Waiting, check_sinks, lost_before_its_end, tenure_over
+from tenure.office.sitting import Letter, Seal, Sitting, StayBase, Waiting, tenure_over
 from tenure.office.tenure import Tenure
 from tenure.sinks.base import Sink
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class LoopSitting(Sitting):
-    """Made and used on one event loop."""
+    """Used on one event loop at a time: the one that leads, or that last waited."""
 
     __slots__ = ("_mail", "_scope")
 
@@ -138,31 +138,23 @@ class LoopSitting(Sitting):
         return self._opened(await self._mail.get())
 
 
-class Stay(AbstractAsyncContextManager[Tenure]):
-    """One tenure with the caller as its body: from ``begin`` to ``end``, or as a block that loss cancels."""
+class Stay(StayBase, AbstractAsyncContextManager[Tenure]):
+    """From ``begin`` to ``end``, or as a block that loss cancels."""
 
-    def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._desk, self._sinks = desk, check_sinks(sinks)
-        self.term: Term | None = None
-
-    @property
-    def is_block(self) -> bool:
-        """Whether its end is that of a block."""
-        return self.term is not None and self._sitting.in_block
+    _sitting: LoopSitting
 
     async def begin(self, wait_s: float | None = None) -> Tenure | None:
         """Take office, or return None if another was in office all the time."""
-        self._sitting: LoopSitting = LoopSitting(self._desk, self._sinks)
+        self._sitting = LoopSitting(self._desk, self._sinks)
         self.term = await self._sitting.take_office(wait_s)
         return None if self.term is None else self._sitting.tenure(self.term)
 
     async def end(self) -> None:
         """Leave office; raises TenureOver if it was lost before."""
-        term = self._begun()
-        lost = lost_before_its_end(term, self._desk.office.clock.now())
+        lost = self._is_lost()
         await self._sitting.leave()
         if lost:
-            raise tenure_over(term)
+            raise tenure_over(self._begun())
 
     async def __aenter__(self) -> Tenure:
         tenure = await self.begin()
@@ -174,16 +166,11 @@ class Stay(AbstractAsyncContextManager[Tenure]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        term = self._begun()
-        lost = error is None and lost_before_its_end(term, self._desk.office.clock.now())
+        lost = error is None and self._is_lost()
         try:
             self._scope.__exit__(kind, error, traceback)  # raises what it did not catch, or that this is another task
         finally:
             await self._sitting.leave()
         # Not what __exit__ returned: on trio that is False if an outer scope was cancelled as well.
         if lost or self._scope.cancelled_caught:
-            raise tenure_over(term)
-
-    def _begun(self) -> Term:
-        assert self.term is not None, "ended without having begun"
-        return self.term
+            raise tenure_over(self._begun())

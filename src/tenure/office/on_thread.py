@@ -17,7 +17,7 @@ from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import ThreadMailbox
 from tenure.office.seat import Seat, Term
-from tenure.office.sitting import Idle, Letter, Sitting, Start, Waiting, check_sinks, lost_before_its_end, tenure_over
+from tenure.office.sitting import Idle, Letter, Sitting, Start, StayBase, Waiting, tenure_over
 from tenure.office.tenure import Tenure
 from tenure.sinks.base import Sink
 from tenure.timing import Seconds, to_ns
@@ -133,31 +133,23 @@ class ThreadSitting(Sitting):
         return None if letter is None else self._opened(letter)
 
 
-class BlockingStay(AbstractContextManager[BlockingTenure]):
-    """One tenure with the caller as its body: from ``begin`` to ``end``, or as a block."""
+class BlockingStay(StayBase, AbstractContextManager[BlockingTenure]):
+    """From ``begin`` to ``end``, or as a block."""
 
-    def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._desk, self._sinks = desk, check_sinks(sinks)
-        self.term: Term | None = None
-
-    @property
-    def is_block(self) -> bool:
-        """Whether its end is that of a block."""
-        return self.term is not None and self._sitting.in_block
+    _sitting: ThreadSitting
 
     def begin(self, wait_s: float | None = None) -> BlockingTenure | None:
         """Take office, or return None if another was in office all the time."""
-        self._sitting: ThreadSitting = ThreadSitting(self._desk, self._sinks)
+        self._sitting = ThreadSitting(self._desk, self._sinks)
         self.term = self._sitting.take_office(wait_s)
         return None if self.term is None else self._sitting.tenure(self.term)
 
     def end(self) -> None:
         """Leave office; raises TenureOver if it was lost before."""
-        assert self.term is not None, "ended without having begun"
-        lost = lost_before_its_end(self.term, self._desk.office.clock.now())
+        lost = self._is_lost()
         self._sitting.leave()
         if lost:
-            raise tenure_over(self.term)
+            raise tenure_over(self._begun())
 
     def __enter__(self) -> BlockingTenure:
         tenure = self.begin()

@@ -58,12 +58,10 @@ class Sitting:
 
     def __init__(self, desk: Desk, sinks: Sequence[Sink], mail: Mailbox[Letter]) -> None:
         self._desk, self._sinks, self._mailbox = desk, check_sinks(sinks), mail
-        self.failure: Exception | None = (
-            None  # why standing had to end: a sink that can never be sealed, a closed store
-        )
-        self._seal_trouble: Exception | None = (
-            None  # why the office that was granted is not taken; None: it was not granted
-        )
+        # Why standing had to end: a sink that can never be sealed, a closed store.
+        self.failure: Exception | None = None
+        # Why the office that was granted is not taken; None: it was not granted.
+        self._seal_trouble: Exception | None = None
         self.in_block = False  # whether there is code of the caller's whose end ends the tenure
         self._open: Term | None = None  # a tenure whose body's end has not been reported
         self._gone = False
@@ -158,6 +156,30 @@ class Sitting:
             raise failure
 
 
+class StayBase:
+    """One tenure with the caller as its body, from taking office to leaving it: what both kinds share."""
+
+    _sitting: Sitting
+
+    def __init__(self, desk: Desk, sinks: Iterable[Sink]) -> None:
+        self._desk, self._sinks = desk, check_sinks(sinks)
+        self.term: Term | None = None
+
+    @property
+    def is_block(self) -> bool:
+        """Whether its end is that of a block."""
+        return self.term is not None and self._sitting.in_block
+
+    def _begun(self) -> Term:
+        assert self.term is not None, "ended without having begun"
+        return self.term
+
+    def _is_lost(self) -> bool:
+        """Whether the tenure was over before its body was, other than by the body's own wish."""
+        term = self._begun()
+        return term.reason not in (None, Reason.RESIGNED) or self._desk.office.clock.now() >= term.valid_until
+
+
 def check_sinks(sinks: Iterable[Sink]) -> tuple[Sink, ...]:
     """Return the sinks, all of them every time: an iterator would be used up by the first tenure, and fence no other."""
     kept = tuple(sinks)
@@ -175,11 +197,6 @@ def wait_seconds(timeout: Seconds | None) -> float | None:
     if wait_ns < 0:
         raise ConfigError("timeout", timeout, "must not be negative: 0 asks once, None waits for ever")
     return wait_ns / 1e9
-
-
-def lost_before_its_end(term: Term, now: int) -> bool:
-    """Whether a tenure was over before its body was, other than by the body's own wish."""
-    return term.reason not in (None, Reason.RESIGNED) or now >= term.valid_until
 
 
 def tenure_over(term: Term) -> TenureOver:

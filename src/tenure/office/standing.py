@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, TypeVar
 
 from tenure.errors import ConfigError
 from tenure.model import Holder
@@ -11,6 +11,7 @@ from tenure.office.desk import Desk, Hook, check_advertise, check_name
 from tenure.office.hooks import log_fact
 from tenure.office.opened import OpenStore
 from tenure.office.seat import Term
+from tenure.office.sitting import StayBase
 from tenure.office.thread import Office
 from tenure.sinks.base import Sink
 from tenure.stores.base import Store
@@ -19,14 +20,7 @@ from tenure.timing import Seconds, Timing
 _LOOKS_PER_HEARTBEAT: Final = 4
 
 
-class _Stay(Protocol):
-    @property
-    def term(self) -> Term | None: ...
-    @property
-    def is_block(self) -> bool: ...
-
-
-S = TypeVar("S", bound=_Stay)
+S = TypeVar("S", bound=StayBase)
 
 
 @lru_cache(typed=True)

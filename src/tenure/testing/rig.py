@@ -9,8 +9,8 @@ Rules of this file
 """
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Protocol
@@ -212,27 +212,33 @@ class Promises(dict[str, Promise]):
 
 
 async def _run(name: str, check: Check, rig: Rig) -> None:
-    try:
+    with told_of(name, _Unkept, StoreError):
         with anyio.fail_after(_SLOW_ENGINE_S):
             async with rig.open() as store:
                 traits = store.traits
         with anyio.fail_after(_SLOW_ENGINE_S + _LAPSES_MAX * (rig.ttl_ns + traits.expiry_slack_ns) / 1e9):
             async with AsyncExitStack() as stack:
                 await check(Play(rig, traits, f"contract/{name}/{secrets.token_hex(4)}", stack))
+
+
+@contextmanager
+def told_of(promise: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Make ContractBroken of a call that does not come back, and of errors of these kinds. Others say nothing of the promise."""
+    try:
+        yield
     except TimeoutError as error:
-        raise ContractBroken(name, f"a call did not come back: {error}") from error
-    except (_Unkept, StoreError) as error:
-        raise ContractBroken(name, _words(error)) from error
-    except BaseExceptionGroup as group:
-        # A task group wraps whatever is raised in it. Errors that say nothing of the promise pass through.
-        told = group.subgroup((_Unkept, StoreError))
+        raise ContractBroken(promise, f"a call did not come back: {error}") from error
+    except kinds as error:
+        raise ContractBroken(promise, _words(error)) from error
+    except BaseExceptionGroup as group:  # A task group wraps whatever is raised in it.
+        told = group.subgroup(kinds)
         if told is None:
             raise
-        raise ContractBroken(name, _words(_first(told))) from group
+        raise ContractBroken(promise, _words(_first(told))) from group
 
 
 def _words(error: BaseException) -> str:
-    return str(error) if isinstance(error, _Unkept) else f"raised {type(error).__name__}: {error}"
+    return str(error) if isinstance(error, AssertionError) else f"raised {type(error).__name__}: {error}"
 
 
 def _first(error: BaseException) -> BaseException:

@@ -18,7 +18,7 @@ import anyio
 from tenure.errors import StaleToken, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Sink, Verify
-from tenure.testing.rig import ContractBroken, expect
+from tenure.testing.rig import expect, told_of
 
 SinkT = TypeVar("SinkT", bound=Sink)
 
@@ -126,25 +126,6 @@ class SinkPromises(dict[str, SinkPromise]):
 
 
 async def _run(name: str, check: SinkCheck, rig: SinkRig[Any]) -> None:
-    try:
-        with anyio.fail_after(_LIMIT_S):
-            async with AsyncExitStack() as stack:
-                await check(SinkPlay(rig, f"contract/{name}/{secrets.token_hex(4)}", stack))
-    except TimeoutError as error:
-        raise ContractBroken(name, f"a call did not come back: {error}") from error
-    except (AssertionError, TenureError) as error:
-        raise ContractBroken(name, _words(error)) from error
-    except BaseExceptionGroup as group:
-        # A task group wraps whatever is raised in it. Errors that say nothing of the promise pass through.
-        told = group.subgroup((AssertionError, TenureError))
-        if told is None:
-            raise
-        raise ContractBroken(name, _words(_first(told))) from group
-
-
-def _words(error: BaseException) -> str:
-    return str(error) if isinstance(error, AssertionError) else f"raised {type(error).__name__}: {error}"
-
-
-def _first(error: BaseException) -> BaseException:
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+    with told_of(name, AssertionError, TenureError), anyio.fail_after(_LIMIT_S):
+        async with AsyncExitStack() as stack:
+            await check(SinkPlay(rig, f"contract/{name}/{secrets.token_hex(4)}", stack))
