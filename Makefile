@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint sim sim-million bench docs clean
+.PHONY: help demo test check lint packages engines sim sim-million bench docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -17,7 +17,7 @@ help:  ## List the targets
 demo: $(STAMP)  ## Freeze and kill leaders of a real ledger, and see which writes count
 	$(BIN)/tenure demo
 
-test: lint  ## Everything that must pass before a merge: linters and all tests
+test: lint packages  ## Everything that must pass before a merge: linters and all tests
 	$(BIN)/pytest -n $(JOBS) tests
 
 check: lint  ## The quick part of test, under two minutes, and a short simulation
@@ -28,6 +28,12 @@ lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+packages: $(STAMP)
+	@$(BIN)/python tools/install_engines.py
+
+engines: $(STAMP)  ## Build the newest etcd and ZooKeeper for the tests into the user's cache folder
+	@$(BIN)/python tools/build_engines.py
 
 sim: $(STAMP)  ## Simulate SEEDS elections (default 5000)
 	$(BIN)/tenure sim --seeds $(SEEDS) --jobs $(JOBS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ["help", "demo", "test", "check", "sim", "sim-million", "bench", "docs", "clean"]
+TARGETS = ["help", "demo", "test", "check", "engines", "sim", "sim-million", "bench", "docs", "clean"]
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +56,10 @@ def test_an_old_python_is_refused_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
-def test_the_build_server_runs_make_test() -> None:
+def test_the_build_server_makes_the_engines_and_runs_all_tests() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert [line for line in script.read_text().splitlines() if line.startswith("make")] == ["make test"]
+    assert [line for line in script.read_text().splitlines() if line.startswith("make")] == [
+        "make engines",
+        "make test",
+    ]

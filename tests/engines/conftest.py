@@ -1,0 +1,41 @@
+"""Each engine in each version on this machine."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from tenure.testing.engines import EtcdCluster, ZooKeeperEnsemble, installed
+
+Cluster = EtcdCluster | ZooKeeperEnsemble
+# An engine that is not there stands in the list without a version: starting it says what is missing.
+VERSIONS = [(engine, binary) for engine in ("etcd", "zookeeper") for binary in installed(engine) or (None,)]
+
+
+@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: str(version[1] or version[0]))
+def make(request: pytest.FixtureRequest) -> Callable[..., Cluster]:
+    """Makes a cluster, quick to notice that a node is gone."""
+    engine, binary = request.param
+
+    if engine == "zookeeper":
+        return partial(ZooKeeperEnsemble, binary=binary, tick_ms=200)
+    # A quarter of the time that etcd gives its leader as shipped: a test waits a quarter as long for the next one.
+    return partial(EtcdCluster, binary=binary, options=("--heartbeat-interval=50", "--election-timeout=250"))
+
+
+@pytest.fixture(scope="session")
+def shared(make: Callable[..., Cluster]) -> Iterator[Cluster]:
+    with make() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """Three nodes, all of which serve. A test may leave them in any state."""
+    yield shared
+    for node in shared.nodes:
+        if node.paused:
+            node.resume()
+        if not node.running:
+            node.start()
+    shared.wait_until_serving(shared.nodes)

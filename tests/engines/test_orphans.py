@@ -1,0 +1,106 @@
+"""No engine outlives the process that started it, however that ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tenure.testing.engines import EtcdCluster
+from tenure.testing.engines.network import Network
+from tenure.testing.engines.processes import wait_for
+
+_PATIENCE_S = 60
+# A harness as a test would use it. It says which processes there are, and then waits to be killed.
+_HARNESS = """
+import os, sys, time
+from tenure.testing.engines import EtcdCluster, ZooKeeperEnsemble
+with {cluster} as cluster:
+    heir = {heir}
+    if heir == 0:
+        time.sleep(600)
+    print(heir, *(node.pid for node in cluster.nodes), flush=True)
+    sys.stdin.read()
+"""
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@contextmanager
+def harness(cluster: str, tmp_path: Path, heir: str = "-1") -> Iterator[tuple[subprocess.Popen[str], int, list[int]]]:
+    program = _HARNESS.format(cluster=cluster, heir=heir)
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        heir_pid, *engines = map(int, process.stdout.readline().split())
+        try:
+            yield process, heir_pid, engines
+        finally:
+            process.kill()
+            if heir_pid > 0:
+                os.kill(heir_pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("cluster", ["EtcdCluster(3)", "ZooKeeperEnsemble(1)"])
+def test_engines_die_with_a_harness_that_is_killed(cluster: str, tmp_path: Path) -> None:
+    with harness(cluster, tmp_path) as (process, _, engines):
+        assert engines
+        assert not any(is_gone(pid) for pid in engines)
+        process.kill()
+        assert wait_for(lambda: all(is_gone(pid) for pid in engines), _PATIENCE_S)
+
+
+def test_engines_die_with_their_harness_though_a_child_of_it_lives_on(tmp_path: Path) -> None:
+    with harness("EtcdCluster(1)", tmp_path, heir="os.fork()") as (process, heir, engines):
+        process.kill()
+        assert wait_for(lambda: all(is_gone(pid) for pid in engines), _PATIENCE_S)
+        assert not is_gone(heir)
+
+
+def test_an_engine_dies_with_its_keeper() -> None:
+    with EtcdCluster(1) as cluster:
+        [node] = cluster.nodes
+        keeper = int(Path(f"/proc/{node.pid}/stat").read_text().rpartition(") ")[2].split()[1])
+        assert keeper != os.getpid()
+        pid = node.pid
+        os.kill(keeper, signal.SIGKILL)
+        assert wait_for(lambda: is_gone(pid), _PATIENCE_S)
+        assert not node.running
+
+
+def test_an_engine_outlives_the_thread_that_started_it() -> None:
+    with ExitStack() as stack:
+        starter = threading.Thread(target=stack.enter_context, args=(cluster := EtcdCluster(1),))
+        starter.start()
+        starter.join()
+        assert cluster.serves(cluster.nodes[0])
+
+
+def test_networks_of_a_harness_that_was_killed_are_removed_by_the_next(tmp_path: Path) -> None:
+    with harness("EtcdCluster(1, isolated=True)", tmp_path) as (process, _, [engine]):
+        namespaces = [path.name for path in Path("/run/netns").iterdir() if _holds(path, engine)]
+        assert len(namespaces) == 1
+        process.kill()
+        assert wait_for(lambda: is_gone(engine), _PATIENCE_S)
+        assert Path("/run/netns", namespaces[0]).exists()
+    Network(1).close()
+    assert not Path("/run/netns", namespaces[0]).exists()
+
+
+def _holds(namespace: Path, pid: int) -> bool:
+    return namespace.stat().st_ino == Path(f"/proc/{pid}/ns/net").stat().st_ino

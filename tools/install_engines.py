@@ -1,0 +1,64 @@
+"""Install the engines that the package manager has. Run by ``make test``; says nothing when there is nothing to do.
+
+Needs apt-get, and root or a sudo that asks for no password. Where that is not at hand, it says loudly what is missing and
+which command installs it, and the tests go on without: each one that needs the engine is skipped, or fails where CI=true.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from tenure.testing.engines.binaries import PACKAGES, packaged
+
+_INSTALL = ("install", "-y", "--no-install-recommends")
+_PATIENCE_S = 300  # A minute is usual. Whoever waits for longer has a network that does not answer.
+
+
+def missing() -> list[str]:
+    """The packages that are not there."""
+    engines = [engine for engine in PACKAGES if not packaged(engine)]
+    return [package for engine in engines for package in PACKAGES[engine]]
+
+
+def apt_get() -> list[str] | None:
+    """What a command of apt-get begins with; None if we may not, or there is none."""
+    if shutil.which("apt-get") is None:
+        return None
+    if os.geteuid() == 0:
+        return ["apt-get"]
+    allowed = shutil.which("sudo") and _runs(["sudo", "-n", "true"])
+    return ["sudo", "-n", "apt-get"] if allowed else None
+
+
+def install(apt: list[str], packages: list[str]) -> None:
+    """Install them, with a fresh list of packages only if it does not work with the one that is there."""
+    print(f"installing {' '.join(packages)}", flush=True)
+    if not _runs([*apt, *_INSTALL, *packages]) and _runs([*apt, "update"]):
+        _runs([*apt, *_INSTALL, *packages])
+
+
+def main() -> None:
+    """Install what is missing if that is possible; say so if it is not."""
+    packages = missing()
+    if packages and (apt := apt_get()):
+        install(apt, packages)
+        packages = missing()
+    if packages:
+        command = f"apt-get install -y {' '.join(packages)}"
+        print(f"*** Engines are missing. Tests that need them are not run. To install them: {command}", file=sys.stderr)
+
+
+def _runs(command: list[str]) -> bool:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        answer = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return answer.returncode == 0
+
+
+if __name__ == "__main__":
+    main()
