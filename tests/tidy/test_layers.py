@@ -19,6 +19,7 @@ ROWS = (
     ("errors",),
     ("clock", "model", "timing"),
     ("core",),
+    ("clients",),
     ("stores", "sinks"),
     ("office", "sim"),
     ("election", "lock", "hooks", "sync", "plan"),

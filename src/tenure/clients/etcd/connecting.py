@@ -1,0 +1,110 @@
+"""Where the members of a cluster are, and how a connection to one of them is made, or why it is not."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from tenure.clients.etcd.stream import NotSent
+from tenure.clients.etcd.transport import Connection, NotGreeted
+from tenure.clients.tls import brief
+from tenure.errors import ConfigError
+
+_PORT = 2379
+_TLS_ALERT = b"\x15\x03"
+
+
+class Endpoint(NamedTuple):
+    """A member's address. Written ``host``, ``host:port`` or ``[::1]:port``."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def of(cls, text: str) -> "Endpoint":
+        """Read an address; the port is etcd's own unless one is given."""
+        if text.startswith("["):
+            host, bracket, rest = text[1:].partition("]")
+            well_formed = bracket == "]" and (not rest or rest.startswith(":"))
+            port = rest[1:]
+        else:
+            host, colon, port = text.partition(":")
+            well_formed = bool(port) or not colon
+        if (
+            not host
+            or not well_formed
+            or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16))
+        ):
+            raise ConfigError("endpoint", text, "must be host, host:port or [IPv6]:port, with a port from 1 to 65535")
+        return cls(host, int(port or _PORT))
+
+
+async def connect_to(endpoint: Endpoint, tls: ssl.SSLContext | None) -> Connection:
+    """Connect, or raise ``NotSent`` with what to do about it."""
+    try:
+        return await _connect(endpoint, tls)
+    except NotGreeted as error:
+        raise NotSent(_in_place_of_etcd(error.said, tls)) from error
+    except ssl.SSLCertVerificationError as error:
+        why = f"its certificate is not trusted ({error.verify_message}): check ca and the host name"
+        raise NotSent(why) from error
+    except ssl.SSLError as error:
+        raise NotSent(tls_failure(error)) from error
+    except socket.gaierror as error:
+        raise NotSent(f"no such host ({error.strerror})") from error
+    except ConnectionRefusedError as error:
+        raise NotSent("nobody listens on that port") from error
+    except ConnectionError as error:
+        raise NotSent(_in_place_of_etcd(b"", tls)) from error
+    except OSError as error:
+        raise NotSent(brief(error)) from error
+
+
+async def _connect(endpoint: Endpoint, tls: ssl.SSLContext | None) -> Connection:
+    connection = Connection(str(endpoint), "https" if tls else "http")
+    with ExitStack() as unless_greeted:
+        unless_greeted.callback(connection.abort, "given up")
+        await connection.loop.create_connection(lambda: connection, endpoint.host, endpoint.port, ssl=tls)
+        await connection.greeted
+        unless_greeted.pop_all()
+    return connection
+
+
+def _in_place_of_etcd(said: bytes, tls: ssl.SSLContext | None) -> str:
+    """Say what answered, as far as its first bytes tell. No word at all means, most likely, TLS on one side only."""
+    if said.startswith(b"HTTP/1"):
+        return "that port speaks HTTP/1 and no gRPC: is it an etcd 3.4 or newer, and its client port?"
+    if said and not said.startswith(_TLS_ALERT):
+        return "that port speaks no gRPC: is it an etcd?"
+    other = "does not speak TLS, use etcd://" if tls else "speaks TLS, use etcds://"
+    return f"it hung up without a word: if that port {other}"
+
+
+async def first_of(
+    endpoints: list[Endpoint], tls: ssl.SSLContext | None, each_within_s: float
+) -> tuple[Endpoint, Connection]:
+    """Connect to the first that answers, in their order; raises ``NotSent`` with what each of them did."""
+    told: dict[str, list[str]] = {}
+    for endpoint in endpoints:
+        try:
+            async with asyncio.timeout(each_within_s):
+                return endpoint, await connect_to(endpoint, tls)
+        except NotSent as error:
+            told.setdefault(str(error), []).append(str(endpoint))
+        except TimeoutError:
+            told.setdefault(f"no answer within {each_within_s:g} s", []).append(str(endpoint))
+    raise NotSent("; ".join(f"{', '.join(where)}: {why}" for why, where in told.items()))
+
+
+def tls_failure(error: ssl.SSLError) -> str:
+    """Say what to do about a handshake that failed."""
+    reason = error.reason or ""
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason:
+        return "that port does not speak TLS: use etcd://"
+    if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason or "BAD_CERTIFICATE" in reason:
+        return "it asks for a client certificate that it trusts: give cert and key"
+    return f"TLS failed ({brief(error)})"

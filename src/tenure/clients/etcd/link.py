@@ -1,0 +1,253 @@
+"""The link to a cluster: one connection to one member at a time, a token, a deadline for every attempt, and typed errors.
+
+Rules of this file
+1. A request is sent once. Only what was certainly not looked at is sent again: no connection, a refused token, a learner.
+2. Every attempt has a deadline, which counts connecting and authenticating too. A member that misses one is left at
+   once, with whatever else waits on the same connection; the next request goes to the next member.
+3. An attempt that is cancelled leaves nothing behind but a stream that was reset. If the member had said nothing at all
+   for a while, it is left as well: whoever cancelled may have had a deadline of its own, shorter than ours.
+4. An answer of another cluster, or of an earlier time, ends the link: the engine was replaced or restored, and nothing
+   that was learned from it holds any more.
+"""
+
+import asyncio
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from tenure.clients.etcd import codec
+from tenure.clients.etcd.connecting import Endpoint, first_of
+from tenure.clients.etcd.failures import auth_is_off, failure, leaves_member, wants_fresh_token, wants_other_member
+from tenure.clients.etcd.http2 import Headers
+from tenure.clients.etcd.messages import Header
+from tenure.clients.etcd.stream import Lost, NotSent, Said
+from tenure.clients.etcd.transport import Connection
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
+
+T = TypeVar("T")
+
+# How long a member may be silent before a cancelled attempt leaves it: longer than a busy one takes, shorter than the
+# deadlines that callers have.
+_SILENT_S = 0.25
+
+
+class Link:
+    """What every request to a cluster goes over. Used on one event loop, between ``open`` and ``close``."""
+
+    def __init__(  # noqa: PLR0913  (each is a setting of its own, by name)
+        self,
+        endpoints: Sequence[str],
+        *,
+        address: str,
+        tls: ssl.SSLContext | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        call_timeout_s: float = 2.0,
+    ) -> None:
+        if not endpoints:
+            raise ConfigError("endpoints", "", "must name at least one member of the cluster")
+        self.address = address  # as a URL without secrets: it stands in every error
+        self.call_timeout_s = call_timeout_s
+        self.cluster_id = 0
+        self.revision = 0  # the highest that a linearizable answer has shown
+        self._endpoints = [Endpoint.of(text) for text in endpoints]
+        # Many processes are given the same list: each begins elsewhere, so that no member serves them all.
+        random.shuffle(self._endpoints)
+        if tls is not None:
+            tls.set_alpn_protocols(["h2"])  # Without it a server of gRPC hangs up.
+        self._tls, self._user, self._password = tls, user, password or ""
+        self._token: Headers | None = None if user else ()  # None: to be asked for
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._authenticating = asyncio.Lock()
+        self._over = ""  # why nothing can be asked any more
+        self._trouble = ""  # why there is no connection
+        self._open = False
+
+    @property
+    def endpoint(self) -> str:
+        """The member that requests go to."""
+        return str(self._endpoints[0])
+
+    @property
+    def has_user(self) -> bool:
+        """Whether requests carry a token, which may grow old."""
+        return bool(self._user)
+
+    async def call(
+        self,
+        method: str,
+        message: bytes,
+        decode: Callable[[bytes], tuple[Header, T]],
+        operation: str,
+        floor: int | None = None,
+    ) -> T:
+        """Send one message and return what ``decode`` makes of its answer; ``floor`` as for ``heed``."""
+        path = "/etcdserverpb." + method
+        data = await self.attempt(operation, lambda connection, token: connection.call(path, token, message))
+        try:
+            header, answer = decode(data)
+        except ValueError as error:
+            raise OutcomeUnknown(self.address, operation, f"the answer cannot be read ({error})") from error
+        self.heed(header, floor)
+        self.check(operation)
+        return answer
+
+    async def attempt(self, operation: str, send: Callable[[Connection, Headers], Awaitable[T]]) -> T:
+        """Do ``send`` on a live connection with a fresh token, within the deadline. Its errors become ours."""
+        sending = _Sending()
+        try:
+            async with asyncio.timeout(self.call_timeout_s):
+                return await self._attempt(operation, send, sending)
+        except TimeoutError:
+            within = f"no answer within {self.call_timeout_s:g} s"
+            if sending.connection is None:
+                raise Unreachable(self.address, operation, self._trouble or within) from None
+            self.leave(sending.connection, within)
+            raise OutcomeUnknown(self.address, operation, within) from None
+        except asyncio.CancelledError:
+            if sending.connection is not None and sending.silent_for_s() >= _SILENT_S:
+                self.leave(sending.connection, "it was silent")
+            raise
+
+    def leave(self, connection: Connection, reason: str) -> None:
+        """Abandon a connection; the next call goes to the next member."""
+        if connection is self._connection:
+            self._connection = None
+            self._endpoints.append(self._endpoints.pop(0))
+        connection.abort(reason)
+
+    def heed(self, header: Header, floor: int | None = None) -> None:
+        """Compare an answer with what is known of the cluster; ``floor`` is what a linearizable one may not fall below."""
+        self.cluster_id = self.cluster_id or header.cluster_id
+        if header.cluster_id not in (0, self.cluster_id):
+            self._end(f"cluster {self.cluster_id:x} was replaced by cluster {header.cluster_id:x}")
+        elif floor is not None and header.revision < floor:
+            self._end(f"the cluster went back from revision {floor} to {header.revision}, as a restored snapshot does")
+        elif floor is not None and header.revision > self.revision:
+            self.revision = header.revision
+
+    def _end(self, why: str) -> None:
+        self._over = f"{why}: its tokens may repeat; make sure that no old leader runs, then start again"
+        if self._connection is not None:
+            self._connection.abort(self._over)
+
+    def forget_token(self, token: Headers) -> None:
+        """Ask for a new token before the next call, unless that was done already."""
+        if self._user and self._token is token:
+            self._token = None
+
+    def check(self, operation: str) -> None:
+        """Raise if no call can be made any more."""
+        if self._over or not self._open:
+            raise Refused(self.address, operation, self._over or "the client is not open")
+
+    async def _attempt(
+        self, operation: str, send: Callable[[Connection, Headers], Awaitable[T]], sending: "_Sending"
+    ) -> T:
+        trouble, may_refresh = "", True
+        for _ in range(len(self._endpoints) + 2):
+            sending.connection = None
+            try:
+                connection, token = await self._ready(operation)
+            except NotSent as error:
+                trouble = str(error)
+                if self._trouble:
+                    break  # Every member was tried.
+                continue
+            sending.begin(connection)
+            try:
+                return await send(connection, token)
+            except NotSent as error:
+                trouble = str(error)
+                self.leave(connection, trouble)
+            except Lost as error:
+                self.leave(connection, str(error))
+                raise OutcomeUnknown(self.address, operation, str(error)) from error
+            except Said as said:
+                trouble = said.text
+                if may_refresh and self._user and wants_fresh_token(said):
+                    may_refresh = False
+                    self.forget_token(token)
+                elif wants_other_member(said):
+                    self.leave(connection, trouble)
+                else:
+                    if leaves_member(said):
+                        self.leave(connection, trouble)
+                    raise failure(said, self.address, operation) from said
+        raise Unreachable(self.address, operation, trouble)
+
+    async def _ready(self, operation: str) -> tuple[Connection, Headers]:
+        self.check(operation)
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = await self._connect()
+        if (token := self._token) is None:
+            token = await self._authenticate(connection, operation)
+        return connection, token
+
+    async def _connect(self) -> Connection:
+        async with self._connecting:
+            if self._connection is not None and not self._connection.closed:
+                return self._connection
+            # Less than the whole, so that what each of them did can still be told.
+            each_within_s = 0.9 * self.call_timeout_s / len(self._endpoints)
+            if self._connection is not None:
+                self.leave(self._connection, "it was lost")
+            try:
+                endpoint, self._connection = await first_of(list(self._endpoints), self._tls, each_within_s)
+            except NotSent as error:
+                self._trouble = str(error)
+                raise
+            if not self._open:
+                self._connection.abort("the client was closed meanwhile")
+            self._trouble = ""
+            at = self._endpoints.index(endpoint)
+            self._endpoints = self._endpoints[at:] + self._endpoints[:at]
+            return self._connection
+
+    async def _authenticate(self, connection: Connection, operation: str) -> Headers:
+        """Ask for a token. The request that needs it was not sent yet, so every failure here is definite."""
+        async with self._authenticating:
+            if self._token is not None:
+                return self._token
+            ask = codec.encode_authenticate(self._user or "", self._password)
+            try:
+                header, token = codec.decode_token(await connection.call("/etcdserverpb.Auth/Authenticate", (), ask))
+            except Said as said:
+                if auth_is_off(said):
+                    self._token = ()
+                    return self._token
+                error = failure(said, self.address, operation)
+                if isinstance(error, Refused):
+                    raise error from said
+                self.leave(connection, error.detail)
+                raise NotSent(error.detail) from said
+            except (NotSent, Lost, ValueError) as error:
+                self.leave(connection, str(error))
+                raise NotSent(str(error)) from error
+            except asyncio.CancelledError:
+                self.leave(connection, "it gave no token")  # Our deadline, or that of whoever called.
+                raise
+            self.heed(header)
+            self._token = (("token", token),)
+            return self._token
+
+
+class _Sending:
+    """How far an attempt has come: None until the request is handed to a connection."""
+
+    __slots__ = ("_at_s", "connection")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self._at_s = 0.0
+
+    def begin(self, connection: Connection) -> None:
+        self.connection, self._at_s = connection, connection.loop.time()
+
+    def silent_for_s(self) -> float:
+        """Return for how long the peer has said nothing since; 0 if it has said anything."""
+        assert self.connection is not None
+        return self.connection.loop.time() - self._at_s if self.connection.heard_at_s < self._at_s else 0.0

@@ -1,0 +1,36 @@
+"""Certificates from files."""
+
+import ssl
+
+from tenure.errors import ConfigError
+
+
+def tls_context(ca: str | None = None, cert: str | None = None, key: str | None = None) -> ssl.SSLContext:
+    """Make what a TLS connection needs; without ``ca``, the authorities of the operating system are trusted.
+
+    The name of the host is always checked against the certificate.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError("ca", ca, f"must be a file of certificates in PEM form ({brief(error)})") from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if key and not cert:
+        raise ConfigError("key", key, "needs the certificate that it belongs to: give cert as well")
+    if cert:
+        try:
+            # A password is never asked for: a prompt would block the event loop of every election.
+            context.load_cert_chain(cert, key, password=lambda: "")
+        except (OSError, ssl.SSLError) as error:
+            rule = (
+                f"must be a certificate in PEM form, with its own key beside it or in key, unencrypted ({brief(error)})"
+            )
+            raise ConfigError("cert", cert, rule) from error
+    return context
+
+
+def brief(error: OSError) -> str:
+    """Say what went wrong in a few words."""
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).replace("_", " ").lower()
+    return error.strerror or str(error) or type(error).__name__

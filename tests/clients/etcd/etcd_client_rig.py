@@ -1,0 +1,169 @@
+"""What the tests of the etcd client share. The traps of clients of etcd, and which test shows that ours is not caught:
+
+| trap | test |
+|---|---|
+| 1 a frozen member is not noticed while only a watch is open | test_etcd_waits: a frozen member is noticed while only a watch is open |
+| 2 etcd closes connections that ping too often | test_etcd_waits: looking often costs no connection |
+| 3 a client made after a fork hangs if the parent had one | test_etcd_processes: a client made in a forked child works |
+| 4 two event loops in one process disturb each other | test_etcd_processes: two event loops each have a client |
+| 5 generated stubs collide | test_etcd_processes: the client needs no generated code |
+| 6 a cancelled watch leaves its stream open in silence | test_etcd_waits: compaction; test_etcd_auth: a wait outlives its token |
+| 7 a watch resumed from a header's revision skips events | test_etcd_waits: a deletion while the connection is down |
+| 8 tokens expire, or grow old when users change | test_etcd_auth: a token that was forgotten; a token of an older list of users |
+| 9 the JSON gateway refuses client certificates | test_etcd_tls: a certificate's common name is the user |
+| 10 progress replies may be missing or early | not used; test_etcd_restored: a wait hears of a restored cluster |
+| 11 a member without a leader keeps its watches in silence | test_etcd_waits: a member without a leader is left |
+| 12 a repeated transaction is carried out twice | test_etcd_links: a write whose answer is lost is not sent again |
+"""
+
+import asyncio
+import re
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Self
+
+from tenure.clients.etcd.client import EtcdClient
+from tenure.clients.etcd.messages import Delete, Put, Range, RangeAnswer, Txn
+from tenure.testing.engines import EtcdCluster, Node
+
+# Patience, not a measure: what is right comes in a few seconds, and what is wrong never comes.
+PATIENCE_S = 40.0
+_COUNTED = re.compile(
+    r'^grpc_server_(?P<kind>\w+)_total\{.*grpc_method="(?P<method>\w+)".*\} (?P<count>\S+)$', re.MULTILINE
+)
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    """Run an async test, which must come to its end."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(2 * PATIENCE_S):
+            await story
+
+    asyncio.run(bounded())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for a condition that nothing wakes us for."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110  (nothing wakes us for it)
+            await asyncio.sleep(0.01)
+
+
+async def until_so(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for a condition that has to be asked for."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def client_of(cluster: EtcdCluster, first: Node | None = None, **settings: Any) -> EtcdClient:
+    """A client of all nodes, which begins with ``first``."""
+    client = EtcdClient(cluster.endpoints, address=cluster.url, **settings)
+    if first is not None:
+        client._endpoints.sort(key=lambda endpoint: str(endpoint) != first.endpoint)
+    return client
+
+
+def follower_of(cluster: EtcdCluster) -> Node:
+    leader = cluster.leader()
+    return next(node for node in cluster.nodes if node is not leader)
+
+
+def fresh_key() -> bytes:
+    return f"test/{uuid.uuid4()}".encode()
+
+
+async def put(client: EtcdClient, key: bytes, value: bytes = b"v", lease: int = 0) -> int:
+    """Write a key, and return the revision that wrote it."""
+    return (await client.txn(Txn((), (Put(key, value, lease),)), operation="put")).revision
+
+
+async def delete(client: EtcdClient, key: bytes) -> int:
+    return (await client.txn(Txn((), (Delete(key),)), operation="delete")).revision
+
+
+async def get(client: EtcdClient, key: bytes) -> RangeAnswer:
+    return await client.range(Range(key), operation="get")
+
+
+async def armed(client: EtcdClient, count: int = 1) -> None:
+    """Wait until etcd has taken over so many waits."""
+    await until(lambda: len(client._watches._armed) == count)
+
+
+def mend(cluster: EtcdCluster) -> None:
+    """Have all nodes serve again, whatever a test has done to them."""
+    for node in cluster.nodes:
+        if node.paused:
+            node.resume()
+    for node in cluster.nodes:
+        if not node.running:
+            node.launch()
+    cluster.wait_until_serving(cluster.nodes)
+
+
+def counted(cluster: EtcdCluster) -> Counter[str]:
+    """How many calls and messages have reached the cluster, as it counts them: ``msg_received LeaseKeepAlive`` and so on."""
+    counts: Counter[str] = Counter()
+    for node in cluster.nodes:
+        for match in _COUNTED.finditer(cluster._ask(node, "/metrics")):
+            counts[f"{match['kind']} {match['method']}"] += int(float(match["count"]))
+    return counts
+
+
+class Forwarder:
+    """Stands between a client and one member at a time: loses answers, cuts connections, changes the member."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.target = endpoint
+        self.deaf = False  # requests pass, answers are lost
+        self._port = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    async def __aenter__(self) -> Self:
+        await self.listen()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.hang_up()
+
+    async def listen(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def hang_up(self) -> None:
+        """Cut every connection, and take no more."""
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self.target.rsplit(":", 1)
+        with suppress(ConnectionError):
+            from_engine, to_engine = await asyncio.open_connection(host, int(port))
+            try:
+                await asyncio.gather(self._pump(reader, to_engine, False), self._pump(from_engine, writer, True))
+            finally:
+                to_engine.transport.abort()
+                writer.transport.abort()
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, answers: bool) -> None:
+        while data := await source.read(1 << 16):
+            if not (answers and self.deaf):
+                sink.write(data)
+        raise ConnectionError

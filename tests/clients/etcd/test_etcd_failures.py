@@ -1,0 +1,39 @@
+"""Which outcome each error of etcd is, and that a person is told what to do."""
+
+import pytest
+
+from tenure.clients.etcd.failures import LeaseGone, failure
+from tenure.clients.etcd.stream import NOT_GRPC, Said
+from tenure.errors import OutcomeUnknown, Refused
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "outcome", "told"),
+    [
+        (3, "etcdserver: too many operations in txn request", Refused, "too many operations"),
+        (3, "etcdserver: request is too large", Refused, "too large"),
+        (3, "etcdserver: authentication failed, invalid user ID or password", Refused, "password is wrong"),
+        (3, "etcdserver: user name is empty", Refused, "put a user and a password"),
+        (5, "etcdserver: requested lease not found", LeaseGone, "lease not found"),
+        (7, "etcdserver: permission denied", Refused, "grant the user's role"),
+        (8, "etcdserver: too many requests", Refused, "too many requests"),
+        (8, "grpc: received message larger than max (9 vs. 8)", Refused, "larger than max"),
+        (8, "etcdserver: mvcc: database space exceeded", OutcomeUnknown, "disarm the NOSPACE alarm"),
+        (9, "etcdserver: not capable", Refused, "not capable"),
+        (11, "etcdserver: mvcc: required revision has been compacted", Refused, "compacted"),
+        (12, "unknown service etcdserverpb.KV", Refused, "unknown service"),
+        (14, "etcdserver: request timed out", OutcomeUnknown, "quorum"),
+        (14, "etcdserver: leader changed", OutcomeUnknown, "leader changed"),
+        (14, "etcdserver: no leader", OutcomeUnknown, "quorum"),
+        (14, "etcdserver: server stopped", OutcomeUnknown, "server stopped"),
+        (15, "etcdserver: corrupt cluster", OutcomeUnknown, "CORRUPT alarm"),
+        (2, "something new", OutcomeUnknown, "something new"),
+        (16, "etcdserver: invalid auth token", Refused, "auth-token"),
+        (NOT_GRPC, "HTTP status 404 and text/html", Refused, "no etcd"),
+    ],
+)
+def test_each_error_has_one_outcome_and_says_what_to_do(code: int, text: str, outcome: type, told: str) -> None:
+    error = failure(Said(code, text), "etcd://h", "claim")
+    assert type(error) is outcome
+    assert told in str(error)
+    assert "\n" not in str(error)
