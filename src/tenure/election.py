@@ -1,6 +1,6 @@
 """The public face of an election: stand, lead, observe."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -58,7 +58,7 @@ class Election(Standing):
         result: Incumbent | None = await run_there(self.desk.office, self.desk.store.read(self.name))
         return result
 
-    async def observe(self) -> AsyncIterator[Incumbent | None]:
+    async def observe(self) -> AsyncGenerator[Incumbent | None, None]:
         """Yield who holds the office, now and whenever that changes. May miss a leader who was there for a moment."""
         seen: object = self
         while True:

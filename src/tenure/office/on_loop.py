@@ -16,9 +16,9 @@ from tenure.errors import TenureOver
 from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import LoopMailbox
-from tenure.office.seat import Term
 from tenure.office.sitting import Letter, Seal, Sitting, StayBase, Waiting, tenure_over
 from tenure.office.tenure import Tenure
+from tenure.office.term import Term
 from tenure.sinks.base import Sink
 
 T = TypeVar("T")

@@ -16,9 +16,10 @@ from tenure.errors import TenureOver
 from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import ThreadMailbox
-from tenure.office.seat import Seat, Term
+from tenure.office.seat import Seat
 from tenure.office.sitting import Idle, Letter, Sitting, Start, StayBase, Waiting, tenure_over
 from tenure.office.tenure import Tenure
+from tenure.office.term import Term
 from tenure.sinks.base import Sink
 from tenure.timing import Seconds, to_ns
 

@@ -16,12 +16,13 @@ from tenure.core import effects as do
 from tenure.core import events as on
 from tenure.core.candidate import Candidate
 from tenure.core.table import State
-from tenure.errors import Reason, StoreError
+from tenure.errors import ConfigError, Reason, StoreError
 from tenure.model import Ended, Grant, Token, Wait
 from tenure.office.rounds import Asked, Renewal, broken, in_time, told_of_broken_store
+from tenure.office.term import Term
 from tenure.office.thread import Office
 from tenure.office.timetable import Alarm
-from tenure.stores.base import CanAskToResign, CanRenewTogether, No, Ok, Store, Unknown, outcome_of
+from tenure.stores.base import CanAskToResign, CanProclaim, CanRenewTogether, No, Ok, Store, Unknown, outcome_of
 from tenure.timing import Timing
 
 T = TypeVar("T")
@@ -65,20 +66,6 @@ class Tenant(Protocol):
         ...
 
 
-class Term:
-    """What one tenure's holder may know from any thread: written here, read everywhere, one word at a time."""
-
-    __slots__ = ("margin_ns", "progress_by", "progress_within_ns", "reason", "token", "valid_until")
-
-    def __init__(self, token: Token, valid_until: int) -> None:
-        self.token = token
-        self.valid_until = valid_until
-        self.margin_ns: int | None = None  # the least that was left of the validity when a renewal came
-        self.reason: Reason | None = None  # why it must stop; None while it need not
-        self.progress_by: int | None = None  # the body's own deadline for its next sign of life
-        self.progress_within_ns: int | None = None  # and how far ahead it sets it
-
-
 class Seat:
     """One candidate of one election in one process."""
 
@@ -86,6 +73,7 @@ class Seat:
         "_alarm",
         "_asks",
         "_candidate",
+        "_granted",
         "_idle",
         "_kill",
         "_kill_at",
@@ -119,6 +107,7 @@ class Seat:
         self._tasks: dict[asyncio.Task[None], int] = {}  # what is under way, and the attempt that it answers
         self._watch: asyncio.Task[None] | None = None
         self._term: Term | None = None
+        self._granted: Grant | None = None  # what the last claim got
         self._idle = True
         self._left: asyncio.Event | None = None  # what who evicts it waits for
         self.trouble: StoreError | None = None  # why the store's last answer was none; None while it answers
@@ -137,6 +126,13 @@ class Seat:
         """Set or lift the body's own deadline."""
         term.progress_by = by
         self._office.call(self._set_alarm)
+
+    def proclaim(self, term: Term, address: str) -> None:
+        """Have the store say anew where the holder of this tenure is, soon."""
+        if not isinstance(self.store, CanProclaim):
+            raise ConfigError("proclaim", address, f"{self.store.address} cannot change what was said when standing")
+        term.address = address
+        self._office.call(self._proclaim, term, self.store)
 
     def forget(self) -> None:
         """Nothing is held any more in this process, which is the child of a fork."""
@@ -261,6 +257,7 @@ class Seat:
     async def _claimed(self, effect: do.Claim) -> None:
         match await outcome_of(self._in_time("claim", self.store.claim(effect.bid))):
             case Ok(Grant() as grant):
+                self._granted = grant
                 self._hear(on.Granted(effect.attempt, grant))
             case Ok(Wait() as wait):
                 self._hear(on.MustWait(effect.attempt, wait))
@@ -301,6 +298,17 @@ class Seat:
                 self._hear(on.Changed(effect.attempt))
             case No() | Unknown() as failure:
                 self._miss(effect.attempt, failure)
+
+    def _proclaim(self, term: Term, store: CanProclaim) -> None:
+        if self._term is term and self._granted is not None and self._granted.token == term.token:
+            self._ask(self._proclaimed(term, store, self._granted))
+
+    async def _proclaimed(self, term: Term, store: CanProclaim, grant: Grant) -> None:
+        said = term.address
+        outcome = await outcome_of(self._in_time("proclaim", store.proclaim(grant, said)))
+        if term.address != said or not isinstance(outcome, Ok):  # Said anew meanwhile; or not heard: say it again.
+            pause_s = self._timing.renew_every_ns / 1e9
+            self._office.loop.call_later(0 if isinstance(outcome, Ok) else pause_s, self._proclaim, term, store)
 
     async def _released(self, effect: do.Release) -> None:
         # Whatever comes of it, the lease dies by itself; and nobody waits for the answer but a caller that leaves.

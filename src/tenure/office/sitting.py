@@ -15,8 +15,8 @@ from tenure.errors import ConfigError, OutcomeUnknown, Reason, StaleToken, Tenur
 from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import Mailbox
-from tenure.office.seat import Term
 from tenure.office.tenure import Tenure
+from tenure.office.term import Term
 from tenure.sinks.base import Sink
 from tenure.timing import Seconds, to_ns
 

@@ -10,8 +10,8 @@ from tenure.model import Holder
 from tenure.office.desk import Desk, Hook, check_advertise, check_name
 from tenure.office.hooks import log_fact
 from tenure.office.opened import OpenStore
-from tenure.office.seat import Term
 from tenure.office.sitting import StayBase
+from tenure.office.term import Term
 from tenure.office.thread import Office
 from tenure.sinks.base import Sink
 from tenure.stores.base import Store

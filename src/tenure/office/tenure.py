@@ -4,8 +4,9 @@ from types import EllipsisType
 
 from tenure.core.events import GiveUp, Resign
 from tenure.errors import ConfigError, Reason, TenureOver
-from tenure.office.desk import Desk
-from tenure.office.seat import Seat, Term
+from tenure.office.desk import Desk, check_advertise
+from tenure.office.seat import Seat
+from tenure.office.term import Term
 from tenure.timing import Seconds, to_ns
 
 
@@ -70,6 +71,14 @@ class Tenure:
             term.progress_within_ns = None if within is None else to_ns("progress", within)
         within_ns = term.progress_within_ns
         self._seat.expect_progress(term, None if within_ns is None else self._now() + within_ns)
+
+    def proclaim(self, address: str) -> None:
+        """Say anew where this leader can be reached, for as long as this tenure lasts. Returns at once.
+
+        It is said again until the store has heard it. Whoever observes may see the old address for a while. Raises
+        ConfigError if the store cannot change it.
+        """
+        self._seat.proclaim(self._term, check_advertise(address))
 
     def resign(self) -> None:
         """Ask to leave office: the body is cancelled, awaited, and then the office is released. Returns at once.

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from tenure.sinks.base import Bound as Bound
     from tenure.sinks.base import Sink as Sink
     from tenure.sinks.base import Verify as Verify
+    from tenure.sinks.etcd import BoundEtcd as BoundEtcd
+    from tenure.sinks.etcd import EtcdSink as EtcdSink
     from tenure.sinks.fence import Fence as Fence
     from tenure.sinks.sqlite import BoundSQLite as BoundSQLite
     from tenure.sinks.sqlite import SQLiteSink as SQLiteSink
@@ -19,12 +21,16 @@ if TYPE_CHECKING:
     from tenure.sinks.sqlite import present as present
     from tenure.sinks.sqlite import remove_triggers as remove_triggers
     from tenure.sinks.sqlite import withdraw as withdraw
+    from tenure.sinks.zookeeper import BoundZooKeeper as BoundZooKeeper
+    from tenure.sinks.zookeeper import ZooKeeperSink as ZooKeeperSink
 
 # Name → module of this package that it comes from.
 EXPORTS = {
     "Bound": "base",
     "Sink": "base",
     "Verify": "base",
+    "BoundEtcd": "etcd",
+    "EtcdSink": "etcd",
     "Fence": "fence",
     "BoundSQLite": "sqlite",
     "SQLiteSink": "sqlite",
@@ -34,6 +40,8 @@ EXPORTS = {
     "present": "sqlite",
     "remove_triggers": "sqlite",
     "withdraw": "sqlite",
+    "BoundZooKeeper": "zookeeper",
+    "ZooKeeperSink": "zookeeper",
 }
 
 

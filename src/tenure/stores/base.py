@@ -105,6 +105,15 @@ class CanAskToResign(Protocol):
 
 
 @runtime_checkable
+class CanProclaim(Protocol):
+    """A store in which a leader can change where it says that it can be reached."""
+
+    async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
+        """Say anew where the holder of ``grant`` is. Prolongs nothing, and changes nothing if its tenure has ended."""
+        ...
+
+
+@runtime_checkable
 class CanRenewTogether(Store, Protocol):
     """A store that renews many tenures for the price of one."""
 

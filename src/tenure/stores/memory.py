@@ -7,7 +7,7 @@ so it elects among the tasks of one event loop and never among machines.
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -75,6 +75,13 @@ class MemoryEngine:
             return Ended(grant.bid, grant.token)
         self._records[grant.bid.election].expires_at = now + grant.bid.ttl_ns
         return held
+
+    def proclaim(self, grant: Grant, address: str, now: int) -> Grant | Ended:
+        if self.holding(grant.bid.election, now) != grant:
+            return Ended(grant.bid, grant.token)
+        said = Grant(replace(grant.bid, advertise=address), grant.token)
+        self._records[grant.bid.election].grant = said
+        return said
 
     def release(self, bid: Bid, now: int) -> None:
         record = self._records.get(bid.election)
@@ -213,6 +220,9 @@ class MemoryStore:
 
     async def renew(self, grant: Grant) -> Grant | Ended:
         return self._engine.renew(grant, self._clock.now())
+
+    async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
+        return self._engine.proclaim(grant, address, self._clock.now())
 
     async def release(self, bid: Bid) -> None:
         self._engine.release(bid, self._clock.now())

@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 class _Scheme(NamedTuple):
     module: str
     maker: str
-    client: str | None = None  # the package that the extra of the same name installs
+    client: str | None = None  # the package that it cannot do without
+    extra: str = ""  # which extra installs that; empty: the one that is named like the scheme
 
 
 SCHEMES: Final[dict[str, _Scheme]] = {
     "memory": _Scheme("tenure.stores.memory", "from_url"),
     "sqlite": _Scheme("tenure.stores.sqlite", "from_url"),
+    "etcd": _Scheme("tenure.stores.etcd", "from_url", "hpack"),
+    "etcds": _Scheme("tenure.stores.etcd", "from_url", "hpack", "etcd"),
+    "zookeeper": _Scheme("tenure.stores.zookeeper", "from_url"),
+    "zookeepers": _Scheme("tenure.stores.zookeeper", "from_url"),
 }
 
 
@@ -34,7 +39,7 @@ def make_store(url: str, options: dict[str, Any]) -> Any:
         raise ConfigError("store", redact(url), f"must begin with one of {known}")
     adapter = SCHEMES[scheme]
     if adapter.client is not None and find_spec(adapter.client) is None:
-        raise ConfigError("store", redact(url), f"needs a client: pip install 'tenure[{scheme}]'")
+        raise ConfigError("store", redact(url), f"needs a client: pip install 'tenure[{adapter.extra or scheme}]'")
     maker: Callable[..., Any] = getattr(import_module(adapter.module), adapter.maker)
     try:
         return maker(url, **options)

@@ -5,8 +5,8 @@ skips and no exceptions by name of a store. Traits are asked only where they nam
 office in order, how long a dead holder may linger, which ttl is taken. Where a lease must have ended for somebody, that
 one saw it begin: an engine may leave it to its observers to count (``Expiry.OBSERVER``).
 
-This file holds what concerns the office: who has it, under which token, until when. ``waiting_contract`` holds what
-concerns those who have not.
+This file holds what concerns the office: who has it, under which token, until when. ``finding_contract`` holds what is told
+of it, and ``waiting_contract`` what concerns those who have not got it.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ import anyio
 from tenure.errors import Refused, StoreError
 from tenure.model import Ended, Grant
 from tenure.stores.base import CanRenewTogether
+from tenure.testing.finding_contract import FINDING
 from tenure.testing.rig import Candidate, Play, Promises, Rig, expect
 from tenure.testing.waiting_contract import WAITING
 
@@ -53,35 +54,6 @@ async def _exclusive(play: Play) -> None:
     await leader.leaves()
     await rival.wins()
     await leader.waits(2)
-
-
-@OFFICE.keep("read-tells-the-incumbent")
-async def _read(play: Play) -> None:
-    leader, reader = await play.enter(2)
-    await reader.sees(None)
-    first = await leader.wins()
-    await reader.sees(first)
-    await leader.leaves()
-    await reader.sees(None)
-    second = await leader.wins(2)
-    await reader.sees(second)
-    await play.lapse()
-    await reader.sees(None)
-
-
-@OFFICE.keep("the-incumbent-can-be-found")
-async def _found(play: Play) -> None:
-    leader, other = await play.enter(2)
-    leader.advertise = "http://10.0.0.5:8080/?a=1&b=ä"
-    grant = await leader.wins()
-    for _ in range(2):
-        await other.sees(Grant(leader.bid(), grant.token))
-        wait = await other.waits()
-        told = wait.incumbent.advertised if wait.incumbent is not None else ""
-        expect(told == leader.advertise, f"who must wait is told {told!r} of one that advertised {leader.advertise!r}")
-        await leader.keeps(grant)
-    await leader.leaves()
-    await leader.sees(await other.wins())  # It does not say where it is: not where the last one was.
 
 
 @OFFICE.keep("ttl-outside-the-traits-is-refused")
@@ -345,5 +317,6 @@ async def _one_winner(play: Play) -> None:
     await crowd[0].sees(grants[0])
 
 
-CONTRACT = Promises(OFFICE | WAITING)
+# What is told of the office comes second: nearly every other check asks for it.
+CONTRACT = Promises({"exclusive": OFFICE["exclusive"], **FINDING, **OFFICE, **WAITING})
 """Every promise by name, in the order in which ``check_store`` checks them."""

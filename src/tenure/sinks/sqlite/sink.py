@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from functools import partial
-from inspect import isawaitable, iscoroutine
+from inspect import iscoroutine
 from typing import Self, TypeVar
 
 from anyio import to_thread
@@ -21,6 +21,7 @@ from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sqlite.line import Connect, Line
 from tenure.sinks.sqlite.row import HOLD, RAISE, highest_of
 from tenure.sinks.sqlite.triggers import stale_fence
+from tenure.sinks.verifying import confirmed
 
 T = TypeVar("T")
 
@@ -122,7 +123,7 @@ class SQLiteSink:
         try:
             await self._seal(fence, token, RAISE if verify is None else HOLD)
         except UnverifiedToken:
-            if verify is None or not await _asked(verify, fence, token):
+            if verify is None or not await confirmed(verify, fence, token):
                 raise
             await self._seal(fence, token, RAISE)
 
@@ -146,13 +147,6 @@ class SQLiteSink:
             self.line.commit()
         except sqlite3.Error as error:
             raise _store_error(self.name, error) from error
-
-
-async def _asked(verify: Verify, fence: str, token: Token) -> bool:
-    """Ask in a thread, since it may block; what an ``async def`` gives back is awaited here."""
-    # In a tuple: trio takes a thread that returns a coroutine for a mistake.
-    (answer,) = await to_thread.run_sync(lambda: (verify(fence, token),))
-    return await answer if isawaitable(answer) else answer
 
 
 def _confirmed(verify: Verify | None, fence: str, token: int) -> bool:

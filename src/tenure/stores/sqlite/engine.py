@@ -124,6 +124,14 @@ class Engine:
                 renewed.asked.append(grant)
         return renewed
 
+    def proclaim(self, said: tuple[Grant, str], now: int) -> Grant | Ended:
+        grant, address = said
+        held = self._holding(grant.bid.election, now)
+        if held is None or (held.token, held.holder, held.serial) != (grant.token, grant.bid.holder, grant.bid.serial):
+            return Ended(grant.bid, grant.token)
+        self._execute("UPDATE office SET advertised = ? WHERE token = ?", (address, grant.token))
+        return grant
+
     def release(self, bid: Bid) -> None:
         # No look at the clock: an office whose lease has ended is as free as one that was left.
         self._forget_standby(bid)

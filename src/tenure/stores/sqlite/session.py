@@ -54,6 +54,7 @@ class Operation(NamedTuple, Generic[S, A]):
 
 CLAIM = Operation("claim", Need.SYNC, Engine.claim)
 RENEW = Operation("renew", Need.LOCK, Engine.renew)
+PROCLAIM = Operation("proclaim", Need.LOCK, Engine.proclaim)
 RELEASE = Operation[Bid, None]("release", Need.LOCK, lambda engine, bid, _: engine.release(bid))
 READ = Operation("read", Need.SNAPSHOT, Engine.read)
 ELECTIONS = Operation[None, list[ElectionStatus]](

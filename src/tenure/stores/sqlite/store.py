@@ -16,11 +16,23 @@ from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, Refused, Unreachable
 from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
 from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
+from tenure.stores.examining import Finding
 from tenure.stores.sqlite.desk import Desk
+from tenure.stores.sqlite.examine import examine
 from tenure.stores.sqlite.host import Host, plain_path, this_host
 from tenure.stores.sqlite.lookout import Lookout, LookoutThread, Watch
 from tenure.stores.sqlite.reply import new_reply, outcome_of
-from tenure.stores.sqlite.session import ASK_TO_RESIGN, CLAIM, ELECTIONS, READ, RELEASE, RENEW, Operation, Session
+from tenure.stores.sqlite.session import (
+    ASK_TO_RESIGN,
+    CLAIM,
+    ELECTIONS,
+    PROCLAIM,
+    READ,
+    RELEASE,
+    RENEW,
+    Operation,
+    Session,
+)
 from tenure.stores.sqlite.worker import Worker
 
 S = TypeVar("S")
@@ -148,6 +160,12 @@ class SQLiteStore:
         """Say whether somebody has asked this tenure to resign (``ask_to_resign``), as of its last renewal."""
         return self._asked_to_resign.get(grant.bid.election) == grant.token
 
+    async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
+        self._check_bid("proclaim", grant.bid)
+        if address:
+            self._check_texts("proclaim", address)
+        return await self._ask(PROCLAIM, (grant, address))
+
     async def release(self, bid: Bid) -> None:
         self._check_bid("release", bid)
         self._asked_to_resign.pop(bid.election, None)
@@ -180,6 +198,11 @@ class SQLiteStore:
         """
         self._check_texts("ask_to_resign", election)
         return await self._ask(ASK_TO_RESIGN, election)
+
+    async def examine(self, ttl_ns: int) -> list[Finding]:
+        """Say how the file is, for elections with that ttl. Opens and closes the store."""
+        async with self:
+            return await examine(self, self._path, ttl_ns)
 
     def _ask(self, operation: Operation[S, A], subject: S) -> Coroutine[Any, Any, A]:
         self._check_open(operation.name)

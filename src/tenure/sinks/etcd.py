@@ -1,0 +1,151 @@
+"""Keys in etcd as a sink: the fence is compared in the caller's own transaction. Runs on asyncio.
+
+The fence is a key whose value is the highest token seen, as twenty digits. A write is one transaction: if the fence has
+exactly this token, do what the caller asks, else say what the fence has. A successor's seal changes the fence, so whatever
+an older leader sends afterwards finds another value there, however long it was on its way.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from tenure.clients.etcd.client import EtcdClient
+from tenure.clients.etcd.messages import (
+    Compare,
+    Delete,
+    KeyValue,
+    Put,
+    Range,
+    Txn,
+    TxnAnswer,
+    has_value,
+    modified,
+)
+from tenure.clients.etcd.opening import client_of
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, UnverifiedToken
+from tenure.model import TOKEN_MAX, Token
+from tenure.sinks.base import Bound, Verify
+from tenure.sinks.verifying import confirmed
+
+_TRIES_MAX: Final = (
+    8  # Each try that fails is another one's seal that came between; there are not many leaders at once.
+)
+_DIGITS: Final = 20
+
+
+class BoundEtcd:
+    """A sink as one tenure may use it. Fails with StaleToken once that tenure has been succeeded."""
+
+    __slots__ = ("_sink", "_term")
+
+    def __init__(self, sink: "EtcdSink", term: Bound) -> None:
+        self._sink, self._term = sink, term
+
+    async def put(self, key: bytes, value: bytes, lease: int = 0) -> None:
+        """Write one key."""
+        await self.txn(success=(Put(key, value, lease),))
+
+    async def delete(self, key: bytes, end: bytes = b"") -> None:
+        """Delete one key, or those from ``key`` to below ``end``."""
+        await self.txn(success=(Delete(key, end),))
+
+    async def txn(
+        self,
+        compare: Sequence[Compare] = (),
+        success: Sequence[Put | Range | Delete] = (),
+        failure: Sequence[Put | Range | Delete] = (),
+    ) -> TxnAnswer:
+        """Carry out a transaction of your own if this tenure has not been succeeded, in one step with that check."""
+        return await self._sink.txn(self._term, Txn(tuple(compare), tuple(success), tuple(failure)))
+
+
+class EtcdSink:
+    """Keys in an etcd cluster that refuse writes of a leader that was succeeded: ``async with EtcdSink(url) as sink``.
+
+    ``cluster`` is a URL as for ``open_store``, or a client that is open and stays the caller's. The fences are keys that
+    begin with ``fences``, which whoever writes must be allowed to read and write. With ``verify``, a token higher than any
+    seen is confirmed by it first.
+
+    Fences only what is written through it, or with ``guard`` in a transaction of another client. Does not promise to know
+    a write whose answer was lost: that raises OutcomeUnknown, and may have been carried out.
+    """
+
+    def __init__(
+        self, cluster: str | EtcdClient, *, fences: str = "tenure/fence/", verify: Verify | None = None
+    ) -> None:
+        self.verify, self._fences = verify, fences
+        self._owns = isinstance(cluster, str)
+        self._client = client_of(cluster) if isinstance(cluster, str) else cluster
+
+    def __repr__(self) -> str:
+        return f"<etcd sink {self._client.address}>"
+
+    async def __aenter__(self) -> Self:
+        if self._owns:
+            await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns:
+            await self._client.__aexit__(kind, error, trace)
+
+    def bind(self, term: Bound) -> BoundEtcd:
+        """Return the sink as ``term`` may use it. It fails once that tenure has been succeeded."""
+        return BoundEtcd(self, term)
+
+    def guard(self, term: Bound) -> tuple[bytes, bytes]:
+        """Return the key and the value that a transaction of another client must compare, to count under ``term``.
+
+        Holds only once the fence was sealed with this token, which an election does for the sinks that it was given.
+        """
+        return self._key(term.fence), _digits(term.token)
+
+    async def txn(self, term: Bound, txn: Txn) -> TxnAnswer:
+        """Carry out ``txn`` under ``term``. Raises StaleToken, and changes nothing, if a larger token was here."""
+        key, own = self.guard(term)
+        # The caller's transaction stands inside, so that not even its ``failure`` part is carried out for a stale leader.
+        fenced = Txn((has_value(key, own),), (txn,), (Range(key),))
+        for _ in range(_TRIES_MAX):
+            answer = await self._client.txn(fenced, operation="write")
+            if answer.succeeded:
+                (inner,) = answer.answers
+                assert isinstance(inner, TxnAnswer), f"a transaction was asked for, and {inner} came"
+                return inner
+            await self.seal(term.fence, Token(term.token))  # Higher than any seen; or stale, and then this says so.
+        raise OutcomeUnknown(self._client.address, "write", "the fence changed with every try; nothing was written")
+
+    async def seal(self, fence: str, token: Token) -> None:
+        """Raise the fence to ``token`` (see ``Sink``)."""
+        key, own = self._key(fence), _digits(token)
+        for _ in range(_TRIES_MAX):
+            found = (await self._client.range(Range(key), operation="seal")).kvs
+            highest = self._number(found[0]) if found else 0
+            if highest > token:
+                raise StaleToken(token, highest)
+            if highest == token:
+                return
+            if self.verify is not None and not await confirmed(self.verify, fence, token):
+                raise UnverifiedToken(token, highest)
+            seen = modified(key, found[0].mod_revision if found else 0)
+            if (await self._client.txn(Txn((seen,), (Put(key, own),), ()), operation="seal")).succeeded:
+                return
+        raise OutcomeUnknown(self._client.address, "seal", "the fence changed with every try")
+
+    def _key(self, fence: str) -> bytes:
+        return f"{self._fences}{fence}".encode()
+
+    def _number(self, kv: KeyValue) -> int:
+        try:
+            return int(kv.value)
+        except ValueError:
+            text = kv.value[:40].decode("utf-8", "replace")
+            rule = f"the fence {kv.key.decode('utf-8', 'replace')} has {text!r} where a number must be: mend it"
+            raise Refused(self._client.address, "seal", rule) from None
+
+
+def _digits(token: int) -> bytes:
+    if not 1 <= token <= TOKEN_MAX:
+        raise ConfigError("token", token, f"must lie between 1 and {TOKEN_MAX}")
+    return b"%0*d" % (_DIGITS, token)

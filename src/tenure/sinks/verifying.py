@@ -1,0 +1,15 @@
+"""How a sink asks ``verify=``, which may be a plain function that blocks or an async one."""
+
+from inspect import isawaitable
+
+from anyio import to_thread
+
+from tenure.model import Token
+from tenure.sinks.base import Verify
+
+
+async def confirmed(verify: Verify, fence: str, token: Token) -> bool:
+    """Ask in a thread, since it may block; what an ``async def`` gives back is awaited here."""
+    # In a tuple: trio takes a thread that returns a coroutine for a mistake.
+    (answer,) = await to_thread.run_sync(lambda: (verify(fence, token),))
+    return await answer if isawaitable(answer) else answer

@@ -1,0 +1,55 @@
+"""The roll call: which of the places on a lease are still there.
+
+A lease that lives says nothing of its keys: one of them may have been deleted by hand. A few places are compared in one
+transaction, which is exact. Many are too many for that: the engine takes 128 comparisons, and a hundred transactions per
+heartbeat would cost a process with 10,000 elections several percent of a core. For them the lease is asked which keys it
+has, in one request. Those that it has not are looked at more closely, and some of the others in turn: whether somebody asks
+their holder to leave.
+
+A plain put by hand takes a key off its lease, and it would then stay for ever when its holder is gone. It is put back.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tenure.clients.etcd.client import EtcdClient
+from tenure.clients.etcd.messages import Put, Range, Txn, modified
+from tenure.stores.etcd.layout import found
+from tenure.stores.etcd.leases import Lease, Place
+
+_COMPARED_MAX: Final = 100
+
+
+async def call_the_roll(client: EtcdClient, lease: Lease, places: Sequence[Place]) -> set[Place]:
+    """Return which of these places, all on ``lease``, the engine still has, and note what it has for them."""
+    if len(places) <= _COMPARED_MAX:
+        return await _look_at(client, lease, places)
+    _, keys = await client.lease_keys(lease.number)
+    there = set(keys)
+    first = lease.looked_at % len(places)
+    lease.looked_at = first + _COMPARED_MAX
+    astray = [place for place in places if place.key not in there]
+    closely = list(dict.fromkeys([*astray, *places[first : first + _COMPARED_MAX]]))[:_COMPARED_MAX]
+    return set(places).difference(astray, closely) | await _look_at(client, lease, closely)
+
+
+async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) -> set[Place]:
+    compare = tuple(modified(place.key, place.modified) for place in places)
+    # A transaction without any read in it is answered from a member's memory, which may be old.
+    unchanged = (Range(places[0].key, keys_only=True),)
+    answer = await client.txn(Txn(compare, unchanged, tuple(Range(place.key) for place in places)), operation="renew")
+    if answer.succeeded:
+        return set(places)
+    present, astray = set(), []
+    for number, place in enumerate(places):
+        for kv in found(answer, number):
+            if kv.create_revision == place.revision:
+                present.add(place)
+                place.modified, place.resign_asked = kv.mod_revision, place.names.entry(kv).resign_asked
+                if kv.lease != lease.number:
+                    astray.append(kv)
+    if astray:
+        unchanged_since = tuple(modified(kv.key, kv.mod_revision) for kv in astray)
+        put_back = tuple(Put(kv.key, kv.value, lease.number) for kv in astray)
+        await client.txn(Txn(unchanged_since, put_back, ()), operation="renew")
+    return present

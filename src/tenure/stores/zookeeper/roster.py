@@ -1,0 +1,214 @@
+"""Who stands in this process: the places, the sessions that they live by, and how each of them ends.
+
+Rules of this file
+1. What is done with a node is done by a task of its own, one at a time per place. A caller that is cancelled leaves the task
+   running: a request that was sent cannot be called back, and only its answer tells what is there to be deleted.
+2. A place that nobody asks for within its ttl is given up, although its session lives on for others (rule 6 of the design).
+3. A node that should be gone is deleted as soon as there is a connection, however often that takes: the session would keep
+   it in the queue for ever.
+4. After a connection broke, what was sent on it has either reached the leader before everything that is sent on the next
+   one, or never will. On the same server the old connection is closed first; on another one the leader refuses what the
+   old server still sends on (SessionMoved). So one look after ``sync`` on the new connection settles every doubt.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from tenure.clients.zookeeper import Code, Fault, LinkLost, NotReached, SessionOver, Settings
+from tenure.clients.zookeeper.wire import Stat, delete, exists
+from tenure.clock import Clock
+from tenure.errors import Refused
+from tenure.model import Bid, Holder
+from tenure.stores.zookeeper.leases import Lease, Place
+from tenure.stores.zookeeper.names import contenders, who
+from tenure.stores.zookeeper.queue import look
+
+T = TypeVar("T")
+
+_LEASES_MAX: Final = 64  # Each is a session of the ensemble, and a connection.
+_CLOSE_WITHIN_S: Final = 2.0
+
+
+class Roster:
+    """The places of one store. Used on one event loop."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
+        self.tick_ms = 0
+        self.places: dict[tuple[str, Holder], Place] = {}
+        self._leases: dict[int, Lease] = {}
+        self._opening = asyncio.Lock()
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._sweep_at = 0  # when that is, if there is one
+        self._closed = False
+
+    def of(self, bid: Bid) -> Place | None:
+        """Return the place of the bid's holder in the bid's election, whichever bid it is of."""
+        return self.places.get((bid.election, bid.holder))
+
+    def enter(self, bid: Bid, path: str) -> Place:
+        place = Place(bid, path, self._clock.now())
+        self.places[bid.election, bid.holder] = place
+        self._sweep_by(place.ends_at())
+        return place
+
+    async def alone(self, place: Place, work: Coroutine[Any, Any, T]) -> T:
+        """Do something with a place's node when nobody else does. Goes on to its end if the caller is cancelled."""
+
+        async def in_turn() -> T:
+            async with place.turn:
+                return await work
+
+        task = asyncio.get_running_loop().create_task(in_turn())
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whoever asked may be gone; then it is nobody's, and asyncio need not complain.
+
+    async def lease_for(self, place: Place) -> Lease:
+        """Return the session that the place lives by, opening one if there is none for its ttl."""
+        if place.lease is not None and place.is_alive:
+            return place.lease
+        self._detach(place)
+        ttl_ns = place.bid.ttl_ns
+        async with self._opening:
+            lease = self._leases.get(ttl_ns)
+            if lease is None or lease.session.over is not None:
+                lease = await self._open(ttl_ns)
+        place.lease = lease
+        lease.places.add(place)
+        return lease
+
+    async def _open(self, ttl_ns: int) -> Lease:
+        if len(self._leases) >= _LEASES_MAX and ttl_ns not in self._leases:
+            detail = f"{_LEASES_MAX} different ttl are in use already, and each is a session: use fewer"
+            raise Refused(self._settings.address, "claim", detail)
+        lease = Lease(self._settings, ttl_ns, self.tick_ms, self._clock)
+        await lease.session.open()
+        if lease.session.timeout_ms < lease.asked_ms:
+            await lease.session.close()
+            detail = (
+                f"a ttl of {ttl_ns / 1e9:g} s needs a session of {lease.asked_ms} ms and the server gives "
+                f"{lease.session.timeout_ms}: use a shorter ttl, or raise maxSessionTimeout (20 x tickTime) there"
+            )
+            raise Refused(self._settings.address, "claim", detail)
+        lease.session.on_link = lambda: self._linked_again(lease)
+        self._leases[ttl_ns] = lease
+        return lease
+
+    def _detach(self, place: Place) -> None:
+        """Take a place off a session that is over: its node is gone."""
+        if place.lease is not None:
+            place.lease.places.discard(place)
+            place.lease = None
+        place.forget()
+
+    # Leaving
+
+    async def leave(self, place: Place) -> None:
+        """Delete whatever node there is, and forget the place. Call it by ``alone``."""
+        place.leaving = True
+        with suppress(SessionOver):  # which has deleted it
+            if place.in_doubt and place.lease is not None:
+                await self.settle(place)
+            if place.name and place.lease is not None:
+                await self.remove(place, place.name)
+        self._detach(place)
+        if self.places.get((place.bid.election, place.bid.holder)) is place:
+            del self.places[place.bid.election, place.bid.holder]
+
+    async def remove(self, place: Place, name: str) -> None:
+        """Delete one node; one that is gone already is as good."""
+        assert place.lease is not None
+        try:
+            await place.lease.session.ask(delete(f"{place.path}/{name}"))
+        except Fault as fault:
+            if fault.code != Code.NO_NODE:
+                raise
+        if name == place.name:
+            place.forget()
+
+    async def settle(self, place: Place) -> None:
+        """Find out whether a create whose answer was lost has made a node, and take it for ours."""
+        assert place.lease is not None
+        session = place.lease.session
+        mine = who(place.bid.holder)
+        children = await look(session, place.path)
+        for one in contenders(children):
+            if (one.who, one.serial) == (mine, place.bid.serial) and not place.name:
+                stat = await self._stat(place, one.name)
+                if stat is not None and stat.ephemeral_owner == session.id:
+                    place.name, place.czxid = one.name, stat.czxid
+        place.in_doubt = False
+
+    async def _stat(self, place: Place, name: str) -> Stat | None:
+        assert place.lease is not None
+        try:
+            return await place.lease.session.ask(exists(f"{place.path}/{name}"))
+        except Fault as fault:
+            if fault.code == Code.NO_NODE:
+                return None
+            raise
+
+    def give_up(self, place: Place) -> None:
+        """Have a place left, and tell nobody how that went: it is tried again on the next connection."""
+        place.leaving = True
+        task = asyncio.get_running_loop().create_task(self._give_up(place))
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+
+    async def _give_up(self, place: Place) -> None:
+        with suppress(Fault, LinkLost, NotReached):
+            await self.alone(place, self.leave(place))
+
+    def _linked_again(self, lease: Lease) -> None:
+        for place in lease.places:
+            place.armed = False  # The watches have gone with the old connection.
+            if place.leaving:
+                self.give_up(place)
+
+    # Time
+
+    def _sweep_by(self, instant: int) -> None:
+        """Have places looked at not later than ``instant``."""
+        if self._sweep is not None:
+            if self._sweep_at <= instant:
+                return
+            self._sweep.cancel()
+        self._sweep_at = instant
+        delay_s = max(0, instant - self._clock.now()) / 1e9
+        self._sweep = asyncio.get_running_loop().call_later(delay_s, self._sweep_now)
+
+    def _sweep_now(self) -> None:
+        self._sweep = None
+        now = self._clock.now()
+        for place in self.places.values():
+            if place.watch_count:
+                place.heard_at = now
+            elif now >= place.ends_at():
+                place.heard_at = now  # If it cannot be left now, it is tried again in a ttl, or on the next connection.
+                self.give_up(place)
+        if self.places and not self._closed:
+            self._sweep_by(min(place.ends_at() for place in self.places.values()))
+
+    async def close(self) -> None:
+        """End every session by which nobody leads. The others end by themselves: until then a body may still believe."""
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        leases = self._leases.values()
+        led = [lease for lease in leases if any(place.grant is not None for place in lease.places)]
+        for place in [place for lease in led for place in lease.places if place.grant is None]:
+            self.give_up(place)
+        if led and self._under_way:
+            await asyncio.wait(self._under_way, timeout=_CLOSE_WITHIN_S)
+        await asyncio.gather(*(lease.session.abandon() if lease in led else lease.session.close() for lease in leases))
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=_CLOSE_WITHIN_S)

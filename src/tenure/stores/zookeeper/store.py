@@ -1,0 +1,321 @@
+"""The store: the methods of ``stores/base`` as nodes of ZooKeeper. Runs on asyncio.
+
+It promises what the ensemble promises: transactions are numbered in one order, by consensus, and an ephemeral node ends
+with its session. The token of a tenure is the transaction that created its node. It does not promise anything after the
+data of all servers was replaced by an older copy: the numbers of the copy are given out again.
+"""
+
+import asyncio
+import os
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tenure.clients.zookeeper import (
+    Code,
+    Event,
+    Fault,
+    LinkLost,
+    Session,
+    SessionOver,
+    Settings,
+    told,
+)
+from tenure.clients.zookeeper.wire import exists, get_data, set_data
+from tenure.clock import BootClock, Clock
+from tenure.errors import ConfigError, Refused, Unreachable
+from tenure.model import Bid, Ended, Grant, Incumbent, Wait
+from tenure.stores.base import ElectionStatus, Traits
+from tenure.stores.entry import entry_of, read_entry
+from tenure.stores.examining import Finding
+from tenure.stores.zookeeper.candidacy import Candidacy
+from tenure.stores.zookeeper.ensemble import identity_of, longest_session_ms, tick_of, traits_of
+from tenure.stores.zookeeper.examine import examine
+from tenure.stores.zookeeper.leases import Lease, Place
+from tenure.stores.zookeeper.names import check_bid, check_name
+from tenure.stores.zookeeper.queue import incumbent, leader_of
+from tenure.stores.zookeeper.roster import Roster
+from tenure.stores.zookeeper.survey import leave_a_word, list_elections
+
+# The session for whoever only asks: nothing lives by it, so it may end soon after its process. The ensemble makes of this
+# the shortest that it gives.
+_ASKING_MS: Final = 1
+
+
+class ZooKeeperStore:
+    """Elections in a ZooKeeper ensemble: ``async with ZooKeeperStore(settings) as store``."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = BootClock() if clock is None else clock
+        self._roster = Roster(settings, self._clock)
+        self._candidacy = Candidacy(settings, self._clock, self._roster)
+        self._asking: Session | None = None
+        self._opening = asyncio.Lock()
+        self._traits: Traits | None = None
+        self._identity = ""
+        self._pid = 0  # of the process that opened it; none has this number
+
+    async def __aenter__(self) -> Self:
+        if self._pid:
+            raise ConfigError("store", self.address, "was opened before: make a new one")
+        self._pid = os.getpid()
+        opened = False
+        try:
+            with told(self.address, "open"):
+                session = await self._session()
+                self._identity = await identity_of(session, self._settings)
+                longest_ms = await longest_session_ms(self._settings, self._clock)
+            tick_ms = self._settings.tick_ms or tick_of(session.timeout_ms, longest_ms)
+            self._traits = traits_of(self.address, tick_ms, longest_ms)
+            self._roster.tick_ms = tick_ms
+            opened = True
+        finally:
+            if not opened:
+                await self._close()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every session by which nobody leads: whoever waits or has left is no more."""
+        await self._close()
+
+    async def _close(self) -> None:
+        self._traits = None
+        await self._roster.close()
+        if self._asking is not None:
+            await self._asking.close()
+
+    @property
+    def traits(self) -> Traits:
+        if self._traits is None:
+            raise Unreachable(self.address, "traits", "the store is not open: use async with")
+        return self._traits
+
+    @property
+    def address(self) -> str:
+        return self._settings.address
+
+    @property
+    def identity(self) -> str:
+        """A random name in a node of its own, made by whoever came first: ZooKeeper has none. Known once it is open.
+
+        It belongs to the chroot, as elections do. If somebody deletes the node, stores that are opened afterwards make a
+        new one, and with it new fences, which know of no older token: delete it only while nobody leads.
+        """
+        return f"zookeeper/{self._identity}"
+
+    # The office
+
+    async def claim(self, bid: Bid) -> Grant | Wait:
+        traits, path = self._check("claim", bid.election)
+        check_bid(self.address, "claim", bid)
+        if not traits.ttl_min_ns <= bid.ttl_ns <= traits.ttl_max_ns:
+            raise Refused(self.address, "claim", self._unfit(bid.ttl_ns, traits))
+        with told(self.address, "claim"):
+            for _ in range(2):
+                # A session that is found to be over has deleted its nodes. There is nothing to doubt: begin with a new one.
+                with suppress(SessionOver):
+                    return await self._claim(bid, path)
+            return await self._claim(bid, path)
+
+    async def _claim(self, bid: Bid, path: str) -> Grant | Wait:
+        while (place := self._roster.of(bid)) is not None:
+            if place.bid.serial > bid.serial:
+                return Wait(bid, await self._incumbent(bid.election, path))
+            if place.bid.serial == bid.serial and not place.leaving and not self._lapsed(place):
+                break
+            await self._roster.alone(place, self._roster.leave(place))
+        if place is None:
+            place = self._roster.enter(bid, path)
+        return await self._roster.alone(place, self._candidacy.stand(place))
+
+    async def renew(self, grant: Grant) -> Grant | Ended:
+        (answer,) = await self.renew_together([grant])
+        return answer
+
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        """Renew many tenures by one request for each ttl among them."""
+        self._check_open("renew")
+        asked_at = self._clock.now()
+        places = [self._holding(grant, asked_at) for grant in grants]
+        with told(self.address, "renew"):
+            for lease in {place.lease for place in places if place is not None and place.lease is not None}:
+                held = [place for place in places if place is not None and place.lease is lease]
+                with suppress(SessionOver):  # which has ended every tenure under it
+                    await self._confirm(lease, held)
+        now = self._clock.now()
+        answers: list[Grant | Ended] = []
+        for grant, place in zip(grants, places, strict=True):
+            if place is not None and place.holds(grant) and place.is_alive:
+                place.heard_at = now
+                answers.append(grant)
+            else:
+                answers.append(Ended(grant.bid, grant.token))
+        return answers
+
+    def _holding(self, grant: Grant, now: int) -> Place | None:
+        """Return the place that holds ``grant``; one whose time is over is given up."""
+        place = self._roster.of(grant.bid)
+        if place is None or not place.holds(grant):
+            return None
+        if now >= place.ends_at():
+            self._roster.give_up(place)
+            return None
+        return place
+
+    async def _confirm(self, lease: Lease, places: list[Place]) -> None:
+        """Have the quorum confirm the session once. Whatever happened to a watched node is told before that is answered."""
+        await lease.steady()
+        session = lease.session
+        while there := [place for place in places if place.name]:
+            await session.linked()
+            if await self._is_there(there[0], session, lease.prove(there[0].node)):
+                break
+        await session.linked()
+        # Nodes that are not watched yet, no longer, or have changed: to be read, once.
+        unread = [place for place in there if not place.armed]
+        for place in unread:
+            place.has_news = False
+        answers = [session.send(get_data(place.node, watch=True), place.tell) for place in unread]
+        for place, answer in zip(unread, answers, strict=True):
+            if await self._is_there(place, session, answer):
+                text, _ = await session.result(answer)
+                place.resign_asked = read_entry(text, place.name).resign_asked
+                place.armed = not place.has_news
+
+    @staticmethod
+    async def _is_there(place: Place, session: Session, answer: "asyncio.Future[Any]") -> bool:
+        try:
+            await session.result(answer)
+        except Fault as fault:
+            if fault.code != Code.NO_NODE:
+                raise
+            place.forget()
+            return False
+        return True
+
+    async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
+        self._check_open("proclaim")
+        place = self._roster.of(grant.bid)
+        if place is not None and place.lease is not None and place.holds(grant):
+            said = replace(place.bid, advertise=address)
+            with told(self.address, "proclaim"), suppress(SessionOver):
+                session = place.lease.session
+                await session.linked()
+                answer = session.send(set_data(place.node, entry_of(said).encode()))
+                if await self._is_there(place, session, answer):
+                    place.bid = said
+                    return grant
+        return Ended(grant.bid, grant.token)
+
+    async def release(self, bid: Bid) -> None:
+        self._check_open("release")
+        place = self._roster.of(bid)
+        if place is not None and place.bid == bid:
+            with told(self.address, "release"):
+                await self._roster.alone(place, self._roster.leave(place))
+
+    # Waiting and asking
+
+    async def changed(self, wait: Wait) -> None:
+        self._check_open("changed")
+        place = self._roster.of(wait.bid)
+        if place is None or place.bid != wait.bid:
+            return  # It has lost its place, or never had one: only claiming gets it one.
+        place.watch_count += 1
+        try:
+            with told(self.address, "changed"), suppress(SessionOver):
+                while place.before and place.lease is not None and await self._still_there(place, place.lease.session):
+                    pass
+        finally:
+            place.watch_count -= 1
+            place.heard_at = self._clock.now()
+
+    async def _still_there(self, place: Place, session: Session) -> bool:
+        """Wait for news of the node before this one. True: there is none, only the connection broke."""
+        heard: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+
+        def hear(event: Event) -> None:
+            if event is Event.DELETED:
+                place.succeeds_at = self._clock.now()
+            if not heard.done():
+                heard.set_result(event)
+
+        path = f"{place.path}/{place.before}"
+        try:
+            await session.ask(exists(path, watch=True), hear)
+            return await heard is Event.LOST
+        except Fault as fault:
+            if fault.code != Code.NO_NODE:
+                raise
+            return False
+        except LinkLost:
+            return True
+        finally:
+            session.unwatch(path, hear)
+
+    async def read(self, election: str) -> Incumbent | None:
+        _, path = self._check("read", election)
+        with told(self.address, "read"):
+            return await self._incumbent(election, path)
+
+    async def _incumbent(self, election: str, path: str) -> Incumbent | None:
+        found = await leader_of(await self._session(), path)
+        return None if found is None else incumbent(election, found[1], found[2])
+
+    async def ask_to_resign(self, election: str) -> Incumbent | None:
+        """Leave a word in the incumbent's node. Refused if the incumbent is no program of ours, which would not read it."""
+        _, path = self._check("ask_to_resign", election)
+        with told(self.address, "ask_to_resign"):
+            return await leave_a_word(await self._session(), self.address, election, path)
+
+    def resign_asked(self, grant: Grant) -> bool:
+        """Say whether the last renewal of this grant found such a word."""
+        place = self._roster.of(grant.bid)
+        return place is not None and place.holds(grant) and place.resign_asked
+
+    async def elections(self) -> list[ElectionStatus]:
+        """Return every election that was ever held below the chroot: each node that has, or had, candidates as children."""
+        self._check_open("elections")
+        with told(self.address, "elections"):
+            return await list_elections(await self._session(), self.address, self._settings.chroot)
+
+    async def examine(self, ttl_ns: int) -> list[Finding]:
+        return await examine(self, self._settings, ttl_ns)
+
+    # Opening
+
+    async def _session(self) -> Session:
+        """Return the session for whoever only asks."""
+        async with self._opening:
+            if self._asking is None or self._asking.over is not None:
+                session = Session(self._settings, _ASKING_MS, self._clock, patience_s=self._settings.timeout_s)
+                await session.open()
+                self._asking = session
+            return self._asking
+
+    # Checks
+
+    def _lapsed(self, place: Place) -> bool:
+        """Say whether a tenure's time is over, although nobody has got round to giving it up."""
+        return place.grant is not None and self._clock.now() >= place.ends_at()
+
+    def _check(self, operation: str, election: str) -> tuple[Traits, str]:
+        self._check_open(operation)
+        return self.traits, check_name(self.address, operation, election, self._settings.chroot)
+
+    def _check_open(self, operation: str) -> None:
+        if self._traits is None:
+            raise Unreachable(self.address, operation, "the store is not open: use async with")
+        if self._pid != os.getpid():
+            rule = f"was opened in process {self._pid}, of which this one is a fork: open it again here"
+            raise ConfigError("store", self.address, rule)
+
+    def _unfit(self, ttl_ns: int, traits: Traits) -> str:
+        return (
+            f"a ttl of {ttl_ns / 1e9:g} s is not between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} s, "
+            f"which the ensemble's tickTime and maxSessionTimeout allow"
+        )

@@ -1,0 +1,28 @@
+"""What the tests of etcd share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tenure.testing.engines import EtcdCluster
+from tests.etcd.etcd_faults import mend
+
+
+@pytest.fixture(scope="session")
+def newest_etcd() -> Iterator[EtcdCluster]:
+    with EtcdCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def newest(newest_etcd: EtcdCluster) -> Iterator[EtcdCluster]:
+    """Three nodes of the newest etcd on this machine, for what takes long. A test may leave them in any state."""
+    yield newest_etcd
+    mend(newest_etcd)
+
+
+@pytest.fixture
+def cluster(etcd: EtcdCluster) -> Iterator[EtcdCluster]:
+    """Three nodes, of each etcd on this machine. A test may leave them in any state."""
+    yield etcd
+    mend(etcd)

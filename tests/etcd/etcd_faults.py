@@ -1,0 +1,166 @@
+"""What the tests of faults on etcd have in common: candidates that write down what happened to them, and what etcd counted."""
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Self
+
+from tenure.clients.etcd.client import EtcdClient
+from tenure.clients.etcd.messages import KeyValue, Range, prefix_end
+from tenure.clients.etcd.opening import client_of
+from tenure.core.effects import Elected, Fact, Left
+from tenure.election import Election
+from tenure.model import Bid, Holder
+from tenure.office.opened import OpenStore
+from tenure.office.tenure import Tenure
+from tenure.sinks.base import Sink
+from tenure.stores.etcd.store import EtcdStore
+from tenure.testing.engines import EtcdCluster, Node
+
+# Patience, not a measure: what is right comes in a few seconds, and what is wrong never comes.
+PATIENCE_S = 40.0
+LOOK_S = 0.02
+TTL_S = 5.0
+_COUNTED = re.compile(
+    r'^(?P<counter>grpc_server_\w+_total)\{grpc_method="(?P<method>\w+)".*\} (?P<count>\S+)$', re.MULTILINE
+)
+
+
+def play(story: Coroutine[Any, Any, None], within_s: float = 100.0) -> None:
+    """Run an async test, which must come to its end."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(within_s):
+            await story
+
+    asyncio.run(bounded())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for a condition that nothing wakes us for."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110  (what happens in the office's thread, or at the engine, sets no event)
+            await asyncio.sleep(LOOK_S)
+
+
+async def until_so(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for a condition that has to be asked for."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await holds():  # noqa: ASYNC110  (likewise)
+            await asyncio.sleep(LOOK_S)
+
+
+def now_ns() -> int:
+    """The clock that tenures are dated by."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Candidate:
+    """Stands in an election, with a body that never ends, for as long as its block runs."""
+
+    def __init__(self, store: OpenStore, name: str, ttl_s: float = TTL_S, sinks: tuple[Sink, ...] = ()) -> None:
+        self.facts: list[Fact] = []
+        self.election = Election(store, name, ttl=ttl_s, hooks=[self.facts.append])
+        self.term: Tenure | None = None
+        self._sinks = sinks
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self.election.lead(self._body, sinks=self._sinks))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _body(self, term: Tenure) -> None:
+        self.term = term
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.term = None
+
+    @property
+    def left(self) -> list[Left]:
+        """The tenures that have ended."""
+        return [fact for fact in self.facts if isinstance(fact, Left)]
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens that it got, in their order."""
+        return [fact.token for fact in self.facts if isinstance(fact, Elected)]
+
+    async def leads(self) -> Tenure:
+        """Wait until it is in office."""
+        await until(lambda: self.term is not None or self._task.done())
+        assert self.term is not None, f"it ended: {self._task}"
+        return self.term
+
+    async def waits(self, cluster: EtcdCluster) -> None:
+        """Wait until it stands in the queue."""
+        holder = str(self.election.holder).encode()
+        async with client_of(cluster.url) as client:
+
+            async def stands() -> bool:
+                return any(holder in kv.value for kv in await keys(client, self.election.name))
+
+            await until_so(stands)
+
+    async def renews(self, since: int) -> None:
+        """Wait until a renewal was answered that was sent later than ``since``, and see that the tenure is still the same."""
+        term = self.term
+        assert term is not None
+
+        def renewed() -> bool:
+            return term._term.valid_until - self.election.timing.valid_for_ns > since or bool(self.left)
+
+        await until(renewed)
+        assert self.left == []
+        assert self.term is term
+        assert term.valid
+
+
+def store_of(opened: OpenStore) -> EtcdStore:
+    store = opened.store
+    assert isinstance(store, EtcdStore)
+    return store
+
+
+def member_of(opened: OpenStore, cluster: EtcdCluster) -> Node:
+    """The node that a store talks to."""
+    endpoint = store_of(opened)._client.endpoint
+    return next(node for node in cluster.nodes if node.endpoint == endpoint)
+
+
+def bid_of(name: str, holder: Holder | None = None, serial: int = 1, ttl_s: float = 3.0) -> Bid:
+    return Bid(name, holder or Holder.fresh(), serial, round(ttl_s * 1e9))
+
+
+async def keys(client: EtcdClient, election: str) -> tuple[KeyValue, ...]:
+    """What lies below the name of an election."""
+    prefix = f"{election}/".encode()
+    return (await client.range(Range(prefix, prefix_end(prefix), oldest_first=True), operation="look")).kvs
+
+
+def mend(cluster: EtcdCluster) -> None:
+    """Have all nodes serve again, whatever a test has done to them."""
+    for node in cluster.nodes:
+        if node.cut is not None:
+            node.heal()
+        if node.paused:
+            node.resume()
+    for node in cluster.nodes:
+        if not node.running:
+            node.launch()
+    cluster.wait_until_serving(cluster.nodes)
+
+
+def counted(cluster: EtcdCluster) -> Counter[str]:
+    """How many calls, and messages of streams, have reached the cluster, as it counts them: ``started Txn`` and so on."""
+    counts: Counter[str] = Counter()
+    for node in cluster.nodes:
+        for match in _COUNTED.finditer(cluster._ask(node, "/metrics")):
+            kind = match["counter"].removeprefix("grpc_server_").removesuffix("_total")
+            counts[f"{kind} {match['method']}"] += int(float(match["count"]))
+    return counts

@@ -1,0 +1,215 @@
+"""What people do to an election with ``etcdctl``, and what others may have written below its name."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+import tenure
+from tenure.clients.etcd.client import EtcdClient
+from tenure.clients.etcd.messages import Put, Range, Txn
+from tenure.clients.etcd.opening import client_of
+from tenure.errors import Reason
+from tenure.model import Ended, Grant, Wait
+from tenure.stores.etcd import from_url
+from tenure.stores.etcd.store import EtcdStore
+from tenure.testing.engines import EtcdCluster
+from tests.etcd.etcd_faults import Candidate, bid_of, keys, play, until
+
+
+@asynccontextmanager
+async def store_and_client(etcd: EtcdCluster) -> AsyncIterator[tuple[EtcdStore, EtcdClient]]:
+    async with from_url(etcd.url) as store, client_of(etcd.url) as client:
+        yield store, client
+
+
+async def ctl(etcd: EtcdCluster, *arguments: str) -> str:
+    return await asyncio.to_thread(etcd.ctl, *arguments)
+
+
+def test_a_lease_that_is_revoked_ends_its_tenures_and_its_waiters_stand_anew(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client), from_url(etcd.url) as other:
+            first = await other.claim(bid_of("revoked/waited for"))
+            leads = await store.claim(bid_of("revoked/led"))
+            waits = await store.claim(bid_of("revoked/waited for"))
+            assert isinstance(first, Grant)
+            assert isinstance(leads, Grant)
+            assert isinstance(waits, Wait)
+            woken = asyncio.create_task(store.changed(waits))
+            (key,) = await keys(client, "revoked/led")
+            await ctl(etcd, "lease", "revoke", f"{key.lease:x}")
+            assert await store.renew(leads) == Ended(leads.bid, leads.token)
+            await woken
+            assert isinstance(await store.claim(waits.bid), Wait)
+            assert (await keys(client, "revoked/waited for"))[1].lease != key.lease
+            again = asyncio.create_task(store.changed(waits))
+            await other.release(first.bid)
+            await again
+            assert isinstance(await store.claim(waits.bid), Grant)
+
+    play(story())
+
+
+@pytest.mark.parametrize("what", ["lease", "key"])
+def test_a_leader_whose_lease_or_key_is_taken_is_deposed_and_leads_again(etcd: EtcdCluster, what: str) -> None:
+    async def story() -> None:
+        name = f"taken/{what}"
+        async with tenure.open_store(etcd.url) as store, client_of(etcd.url) as client:
+            async with Candidate(store, name) as ada:
+                await ada.leads()
+                (key,) = await keys(client, name)
+                if what == "lease":
+                    await ctl(etcd, "lease", "revoke", f"{key.lease:x}")
+                else:
+                    await ctl(etcd, "del", key.key.decode())
+                await until(lambda: len(ada.tokens) == 2)
+                assert [fact.reason for fact in ada.left] == [Reason.DEPOSED]
+                assert ada.tokens[1] > ada.tokens[0] == key.create_revision
+            assert await keys(client, name) == ()
+
+    play(story())
+
+
+def test_a_waiter_whose_key_is_deleted_gets_its_turn_all_the_same(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with (
+            tenure.open_store(etcd.url) as one,
+            tenure.open_store(etcd.url) as two,
+            client_of(etcd.url) as client,
+            AsyncExitStack() as leaves,
+        ):
+            ada = await leaves.enter_async_context(Candidate(one, "pushed out"))
+            await ada.leads()
+            async with Candidate(two, "pushed out") as bob:
+                await bob.waits(etcd)
+                await ctl(etcd, "del", (await keys(client, "pushed out"))[1].key.decode())
+                await leaves.aclose()
+                await bob.leads()
+                assert bob.tokens > ada.tokens
+
+    play(story())
+
+
+def test_a_compaction_while_a_standby_waits_does_not_make_it_miss_its_turn(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with (
+            tenure.open_store(etcd.url) as one,
+            tenure.open_store(etcd.url) as two,
+            client_of(etcd.url) as client,
+            AsyncExitStack() as leaves,
+        ):
+            ada = await leaves.enter_async_context(Candidate(one, "compacted"))
+            await ada.leads()
+            async with Candidate(two, "compacted") as bob:
+                await bob.waits(etcd)
+                await ctl(etcd, "put", "something", "else")
+                await client.range(from_nowhere(), operation="look")
+                await ctl(etcd, "compact", str(client.revision))
+                await leaves.aclose()
+                await bob.leads()
+                assert bob.tokens > ada.tokens
+
+    play(story())
+
+
+def test_a_watch_from_before_a_compaction_says_at_once_that_claiming_may_help(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client), from_url(etcd.url) as other:
+            first = await other.claim(bid_of("forgotten"))
+            waits = await store.claim(bid_of("forgotten"))
+            assert isinstance(waits, Wait)
+            await other.release(first.bid)
+            await ctl(etcd, "put", "something", "else")
+            await client.range(from_nowhere(), operation="look")
+            await ctl(etcd, "compact", str(client.revision))
+            await store.changed(waits)  # The deletion that it waits for cannot be told any more.
+            assert isinstance(await store.claim(waits.bid), Grant)
+
+    play(story())
+
+
+def test_elections_whose_names_begin_alike_are_led_by_different_holders(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        names = ["nest", "nest/a", "nest/a/b", "nest/1f"]
+        async with store_and_client(etcd) as (store, _), from_url(etcd.url) as other:
+            # The innermost first: its keys are the oldest below every other name.
+            grants = [await store.claim(bid_of(name)) for name in reversed(names)]
+            assert all(isinstance(grant, Grant) for grant in grants)
+            for name in names:
+                waits = await other.claim(bid_of(name))
+                assert isinstance(waits, Wait)
+                assert waits.incumbent is not None
+                assert waits.incumbent.token in [grant.token for grant in grants if isinstance(grant, Grant)]
+                assert waits.incumbent.election == name
+                woken = asyncio.create_task(other.changed(waits))
+                (led,) = [grant for grant in grants if grant.bid.election == name]
+                await store.release(led.bid)
+                await woken
+                assert isinstance(await other.claim(waits.bid), Grant)
+            listed = {status.election: status for status in await other.elections()}
+            assert all(not listed[name].standbys for name in names)
+
+    play(story())
+
+
+def test_keys_of_strangers_are_waited_for_if_they_are_candidates_and_passed_over_if_not(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client):
+            rubbish = [b"strange/readme", b"strange/", b"strange/BEEF", b"strange/12345678901234567", b"strange/xyz/1f"]
+            await client.txn(Txn((), tuple(Put(key, b"\xff{}") for key in rubbish), ()), operation="write")
+            bid = bid_of("strange")
+            assert isinstance(await store.claim(bid), Grant)
+            await store.release(bid)
+            # A candidate of Go's is a key with a lease id behind the name. One without a lease never ends by itself.
+            lease = await client.lease_grant(60)
+            theirs = Put(b"strange/%x" % lease.lease, b"\xff rubbish", lease.lease)
+            await client.txn(Txn((), (theirs, Put(b"strange/beef", b"")), ()), operation="write")
+            waits = await store.claim(bid_of("strange"))
+            assert isinstance(waits, Wait)
+            assert waits.incumbent is not None
+            assert waits.incumbent.holder.nonce in {f"{lease.lease:x}", "beef"}
+            woken = asyncio.create_task(store.changed(waits))
+            await client.lease_revoke(lease.lease)
+            await ctl(etcd, "del", "strange/beef")
+            await woken
+            while not isinstance(await store.claim(waits.bid), Grant):
+                await store.changed(waits)
+            assert len(await keys(client, "strange")) == len(rubbish) + 1
+
+    play(story())
+
+
+def test_a_key_of_our_own_name_that_somebody_wrote_by_hand_does_not_keep_us_out(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client):
+            await store.claim(bid_of("by hand/other"))
+            (key,) = await keys(client, "by hand/other")
+            ours = b"by hand/%x" % key.lease
+            await client.txn(Txn((), (Put(ours, b"no lease"),), ()), operation="write")
+            grant = await store.claim(bid_of("by hand"))
+            assert isinstance(grant, Grant)
+            (found,) = [kv for kv in await keys(client, "by hand") if kv.key == ours]
+            assert (found.lease, found.create_revision) == (key.lease, grant.token)
+
+    play(story())
+
+
+def test_a_leaders_key_that_somebody_overwrote_by_hand_still_ends_with_its_lease(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client):
+            grant = await store.claim(bid_of("overwritten"))
+            assert isinstance(grant, Grant)
+            (key,) = await keys(client, "overwritten")
+            await ctl(etcd, "put", key.key.decode(), "hello")  # This takes the key off its lease.
+            assert await store.renew(grant) == grant
+            (after,) = await keys(client, "overwritten")
+            assert (after.lease, after.create_revision, after.value) == (key.lease, grant.token, b"hello")
+
+    play(story())
+
+
+def from_nowhere() -> Range:
+    """Ask for nothing, to hear the revision of the etcd."""
+    return Range(b"nothing", limit=1, keys_only=True)

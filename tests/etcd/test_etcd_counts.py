@@ -1,0 +1,88 @@
+"""What reaches the engine, by its own count: one renewal for any number of elections, and no herd."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+import tenure
+from tenure.clients.etcd.opening import client_of
+from tenure.model import Grant, Holder, Wait
+from tenure.stores.etcd import from_url
+from tenure.testing.engines import EtcdCluster
+from tests.etcd.etcd_faults import Candidate, bid_of, counted, keys, now_ns, play, until
+
+KEEPALIVES = "msg_received LeaseKeepAlive"
+GRANTS = "started LeaseGrant"
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_elections_led_in_one_process_share_one_lease_and_one_renewal(newest: EtcdCluster, count: int) -> None:
+    async def story() -> None:
+        before = counted(newest)
+        async with tenure.open_store(newest.url) as store, AsyncExitStack() as leading:
+            led = [Candidate(store, f"many/{count}/{number}", ttl_s=8) for number in range(count)]
+            await asyncio.gather(*(leading.enter_async_context(candidate) for candidate in led))
+            await asyncio.gather(*(candidate.leads() for candidate in led))
+            # Once around: their claims fell on any time of a heartbeat, and so does the first renewal of each.
+            await asyncio.gather(*(candidate.renews(now_ns()) for candidate in led))
+            begin, began_at = counted(newest), now_ns()
+            for _ in range(2):
+                await asyncio.gather(*(candidate.renews(now_ns()) for candidate in led))
+            heartbeat_ns = led[0].election.timing.renew_every_ns
+            heartbeats = (now_ns() - began_at) / heartbeat_ns
+            sent = counted(newest) - begin
+            # There are four marks in a heartbeat, and each election keeps to one of them.
+            marks = min(count, 4)
+            assert sent[KEEPALIVES] <= marks * (heartbeats + 1)
+            assert sent["started Txn"] + sent["started LeaseTimeToLive"] <= 2 * sent[KEEPALIVES]
+            assert counted(newest)[GRANTS] - before[GRANTS] == 1
+            async with client_of(newest.url) as client:
+                assert len({kv.lease for kv in await keys(client, f"many/{count}")}) == 1
+
+    play(story())
+
+
+def test_a_second_tenure_in_one_election_has_a_larger_token_on_the_same_lease(newest: EtcdCluster) -> None:
+    async def story() -> None:
+        async with from_url(newest.url) as store, client_of(newest.url) as client:
+            holder = Holder.fresh()
+            tokens, leases = [], []
+            for serial in range(1, 6):
+                grant = await store.claim(bid_of("again", holder, serial))
+                assert isinstance(grant, Grant)
+                (key,) = await keys(client, "again")
+                tokens.append(grant.token)
+                leases.append(key.lease)
+                if serial % 2:  # A larger serial ends what went before it, released or not.
+                    await store.release(grant.bid)
+            assert tokens == sorted(set(tokens))
+            assert len(set(leases)) == 1
+
+    play(story())
+
+
+def test_a_leader_of_two_hundred_standbys_who_leaves_wakes_one_of_them(newest: EtcdCluster) -> None:
+    async def story() -> None:
+        async with from_url(newest.url) as store:
+            leader = await store.claim(bid_of("herd", ttl_s=600))
+            waits = [await store.claim(bid_of("herd", ttl_s=600)) for _ in range(200)]
+            assert isinstance(leader, Grant)
+            watching = {asyncio.create_task(store.changed(wait)): wait.bid for wait in waits if isinstance(wait, Wait)}
+            assert len(watching) == 200
+            await until(lambda: len(store._client._watches._armed) == 200)
+            before = counted(newest)
+            await store.release(leader.bid)
+            woken, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
+            successor = await store.claim(watching[woken.pop()])
+            sent = counted(newest) - before
+            assert isinstance(successor, Grant)
+            assert successor.bid == waits[0].bid
+            # The release, and the claim with its renewal. A stream is not a call, but what is sent on it counts.
+            assert sum(sent[call] for call in sent if call.startswith("msg_received")) <= 5, sent
+            assert not woken
+            for watch in watching:
+                watch.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    play(story())

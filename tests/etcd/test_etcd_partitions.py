@@ -1,0 +1,86 @@
+"""A member that is cut off grants nothing, and a tenure whose candidate talks to it goes on through another."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Literal
+
+import pytest
+
+import tenure
+from tenure.errors import OutcomeUnknown, Unreachable
+from tenure.model import Ended, Grant
+from tenure.stores.etcd import from_url
+from tenure.testing.engines import EtcdCluster
+from tests.etcd.etcd_faults import Candidate, bid_of, member_of, mend, now_ns, play
+
+# What a member is cut off from, and whether only what is sent to it is lost.
+CUTS: list[tuple[Literal["peers", "clients"] | None, bool]] = [
+    ("peers", False),
+    ("peers", True),
+    ("clients", False),
+    ("clients", True),
+    (None, False),
+]
+
+
+@pytest.fixture(scope="module")
+def isolated_etcd() -> Iterator[EtcdCluster]:
+    with EtcdCluster(isolated=True) as running:
+        yield running
+
+
+@pytest.fixture
+def isolated(isolated_etcd: EtcdCluster) -> Iterator[EtcdCluster]:
+    yield isolated_etcd
+    mend(isolated_etcd)
+
+
+@pytest.mark.parametrize(("from_", "one_way"), CUTS)
+def test_a_tenure_goes_on_when_the_member_that_it_renews_at_is_cut_off(
+    isolated: EtcdCluster, from_: Literal["peers", "clients"] | None, one_way: bool
+) -> None:
+    async def story() -> None:
+        name = f"cut/{from_}/{one_way}"
+        async with (
+            tenure.open_store(isolated.url) as store,
+            tenure.open_store(isolated.url) as other,
+            Candidate(store, name) as ada,
+        ):
+            await ada.leads()
+            async with Candidate(other, name) as bob:
+                await bob.waits(isolated)
+                node = member_of(store, isolated)
+                await asyncio.to_thread(node.partition, from_, one_way=one_way)
+                await ada.renews(now_ns())
+                await asyncio.to_thread(mend, isolated)
+                await ada.renews(now_ns())
+                assert bob.facts == []
+
+    play(story())
+
+
+@pytest.mark.parametrize("one_way", [False, True])
+def test_a_member_without_its_peers_never_grants_or_renews_anything(isolated: EtcdCluster, one_way: bool) -> None:
+    async def story() -> None:
+        node = await asyncio.to_thread(isolated.leader)
+        others = ",".join(other.endpoint for other in isolated.nodes if other is not node)
+        name = f"minority/{one_way}"
+        async with from_url(f"etcd://{node.endpoint}") as store, from_url(f"etcd://{others}") as majority:
+            held = await store.claim(bid_of(f"{name}/held", ttl_s=2))
+            assert isinstance(held, Grant)
+            await asyncio.to_thread(node.partition, "peers", one_way=one_way)
+            for _ in range(4):
+                with pytest.raises((OutcomeUnknown, Unreachable)):
+                    await store.claim(bid_of(f"{name}/free", ttl_s=2))
+                # Its end may be known without asking: by then it has not been renewed for longer than it lasts.
+                with suppress(OutcomeUnknown, Unreachable):
+                    assert await store.renew(held) == Ended(held.bid, held.token)
+            taken = bid_of(f"{name}/held", ttl_s=60)
+            while not isinstance(granted := await majority.claim(taken), Grant):
+                await majority.changed(granted)
+            assert granted.token > held.token
+            await asyncio.to_thread(mend, isolated)
+            assert await store.renew(held) == Ended(held.bid, held.token)
+
+    play(story())

@@ -1,0 +1,121 @@
+"""The etcd sink keeps the contract of sinks on every etcd that is at hand."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+from anyio import to_thread
+
+from tenure.clients.etcd.messages import Put, Range, RangeAnswer, created, prefix_end
+from tenure.clients.etcd.opening import client_of
+from tenure.errors import Refused, StaleToken
+from tenure.model import Token
+from tenure.sinks import Bound, EtcdSink, Verify
+from tenure.testing import SINK_CONTRACT, ContractBroken, check_sink_promise
+from tenure.testing.engines import EtcdCluster
+
+
+class EtcdSinkRig:
+    """Values as keys below the name of the fence, in the order of their revisions."""
+
+    def __init__(self, cluster: EtcdCluster) -> None:
+        self.cluster = cluster
+
+    @asynccontextmanager
+    async def open(self, verify: Verify | None = None) -> AsyncIterator[EtcdSink]:
+        async with EtcdSink(self.cluster.url, verify=verify) as sink:
+            yield sink
+
+    async def write(self, client: EtcdSink, term: Bound, value: str) -> None:
+        await client.bind(term).put(f"{term.fence}/{value}".encode(), value.encode())
+
+    async def read_all(self, fence: str) -> list[str]:
+        prefix = f"{fence}/".encode()
+        async with client_of(self.cluster.url) as client:
+            found = await client.range(Range(prefix, prefix_end(prefix), oldest_first=True), operation="read")
+        return [kv.value.decode() for kv in found.kvs]
+
+    async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
+        """Check and write are one request, so the worst is that it is lost on its way: it was never sent."""
+
+    async def restart(self) -> None:
+        await to_thread.run_sync(self._restart)
+
+    def _restart(self) -> None:
+        for node in self.cluster.nodes:
+            node.kill()
+        for node in self.cluster.nodes:
+            node.start()
+        self.cluster.leader()
+
+
+def test_every_promise_is_kept(cluster: EtcdCluster) -> None:
+    @asynccontextmanager
+    async def make() -> AsyncIterator[EtcdSinkRig]:
+        yield EtcdSinkRig(cluster)
+
+    async def broken() -> list[str]:
+        told = []
+        for name in SINK_CONTRACT:
+            try:
+                await check_sink_promise(name, make)
+            except ContractBroken as error:
+                told.append(str(error))
+        return told
+
+    assert asyncio.run(broken()) == []
+
+
+def test_a_transaction_of_the_callers_own_is_fenced_in_both_its_branches(cluster: EtcdCluster) -> None:
+    old, new = (SimpleNamespace(fence="both-branches", token=token) for token in (1, 2))
+
+    async def run() -> None:
+        async with EtcdSink(cluster.url) as sink:
+            answer = await sink.bind(old).txn([created(b"bb/x", 0)], [Put(b"bb/x", b"1")], [Range(b"bb/x")])
+            assert answer.succeeded
+            answer = await sink.bind(old).txn([created(b"bb/x", 0)], [Put(b"bb/x", b"2")], [Range(b"bb/x")])
+            assert not answer.succeeded
+            assert isinstance(answer.answers[0], RangeAnswer)
+            assert answer.answers[0].kvs[0].value == b"1"
+            await sink.seal(new.fence, Token(new.token))
+            for compare in ([created(b"bb/x", 0)], []):
+                with pytest.raises(StaleToken, match="highest seen is 2"):
+                    await sink.bind(old).txn(compare, [Put(b"bb/x", b"stale")], [Put(b"bb/x", b"stale")])
+            found = await sink.bind(new).txn([], [Range(b"bb/x")])
+            assert isinstance(found.answers[0], RangeAnswer)
+            assert found.answers[0].kvs[0].value == b"1"
+
+    asyncio.run(run())
+
+
+def test_the_guard_holds_in_a_transaction_of_another_program(cluster: EtcdCluster) -> None:
+    term = SimpleNamespace(fence="guarded", token=7)
+
+    async def seal(token: int) -> tuple[bytes, bytes]:
+        async with EtcdSink(cluster.url) as sink:
+            await sink.seal(term.fence, Token(token))
+            return sink.guard(term)
+
+    def write(value: str) -> str:
+        # etcdctl reads three paragraphs: what must hold, what then, what else.
+        words = f'value("{key.decode()}") = "{digits.decode()}"\n\nput guarded/x {value}\n\n\n'
+        return cluster.ctl("txn", stdin=words).splitlines()[0]
+
+    key, digits = asyncio.run(seal(7))
+    assert write("first") == "SUCCESS"
+    asyncio.run(seal(8))
+    assert write("stale") == "FAILURE"
+    assert cluster.ctl("get", "guarded/x", "--print-value-only").strip() == "first"
+
+
+def test_a_fence_that_somebody_wrote_over_is_refused_in_one_line(cluster: EtcdCluster) -> None:
+    cluster.ctl("put", "tenure/fence/rubbish", "seven")
+
+    async def run() -> None:
+        async with EtcdSink(cluster.url) as sink:
+            await sink.seal("rubbish", Token(9))
+
+    with pytest.raises(Refused, match="'seven' where a number must be"):
+        asyncio.run(run())

@@ -1,0 +1,115 @@
+"""Users, passwords, and tokens that grow old while somebody leads or waits."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+import tenure
+from tenure.errors import Refused
+from tenure.stores.etcd import from_url
+from tenure.testing.engines import EtcdCluster
+from tests.etcd.etcd_faults import Candidate, bid_of, now_ns, play, store_of, until
+
+TOKEN_TTL_S = 1
+_PASSWORD = "open-sesame"
+# A role for each user: what it may write to and read, from the first key to below the last.
+_RIGHTS = {"ada": ("guarded/", "guarded0"), "eve": ("elsewhere/", "elsewhere0")}
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[EtcdCluster]:
+    """A cluster with users, whose tokens are forgotten after a second without a call."""
+    with EtcdCluster(options=(f"--auth-token-ttl={TOKEN_TTL_S}",)) as cluster:
+        for user, (first, end) in _RIGHTS.items():
+            cluster.ctl("role", "add", user)
+            cluster.ctl("role", "grant-permission", user, "readwrite", first, end)
+            cluster.ctl("user", "add", f"{user}:{_PASSWORD}")
+            cluster.ctl("user", "grant-role", user, user)
+        cluster.ctl("user", "add", f"root:{_PASSWORD}")
+        cluster.ctl("user", "grant-role", "root", "root")
+        cluster.ctl("auth", "enable")
+        yield cluster
+
+
+def url_of(cluster: EtcdCluster, user: str, password: str = _PASSWORD) -> str:
+    return cluster.url.replace("://", f"://{user}:{password}@")
+
+
+def test_a_standby_waits_for_longer_than_its_token_lives_and_leads_all_the_same(guarded: EtcdCluster) -> None:
+    async def story() -> None:
+        url = url_of(guarded, "ada")
+        async with (
+            tenure.open_store(url) as one,
+            tenure.open_store(url) as two,
+            AsyncExitStack() as leaves,
+        ):
+            led = [await leaves.enter_async_context(Candidate(one, f"guarded/{name}", ttl_s=60)) for name in "xy"]
+            for ada in led:
+                await ada.leads()
+            async with Candidate(two, "guarded/x", ttl_s=60) as bob:
+                # Neither asks for anything meanwhile: with such a ttl the first renewal is a quarter of a minute away.
+                await asyncio.sleep(4 * TOKEN_TTL_S)
+                # A new watch on a stream whose token has expired is cancelled by etcd, and the stream left open.
+                async with Candidate(two, "guarded/y", ttl_s=60) as cyd:
+                    await until(lambda: len(store_of(two)._client._watches._armed) == 2)
+                    await leaves.aclose()
+                    assert (await bob.leads()).token > led[0].tokens[0]
+                    assert (await cyd.leads()).token > led[1].tokens[0]
+
+    play(story())
+
+
+def test_renewals_go_on_when_the_token_has_expired_between_them(guarded: EtcdCluster) -> None:
+    async def story() -> None:
+        # A heartbeat is longer than a token lives, so each renewal finds that its token has expired.
+        async with (
+            tenure.open_store(url_of(guarded, "ada")) as store,
+            Candidate(store, "guarded/renewed", ttl_s=12 * TOKEN_TTL_S) as ada,
+        ):
+            term = await ada.leads()
+            await ada.renews(now_ns())
+            await ada.renews(now_ns())
+            assert ada.tokens == [term.token]
+
+    play(story())
+
+
+def test_a_user_without_rights_is_told_which_to_ask_for_and_never_its_password(guarded: EtcdCluster) -> None:
+    async def story() -> None:
+        async with from_url(url_of(guarded, "eve")) as store:
+            with pytest.raises(Refused, match=r"permission denied.*grant the user's role readwrite") as told:
+                await store.claim(bid_of("guarded/x"))
+            assert _PASSWORD not in str(told.value)
+            assert "\n" not in str(told.value)
+            with pytest.raises(Refused, match="permission denied"):
+                await store.read("guarded/x")
+        with pytest.raises(Refused, match="name or password is wrong"):
+            async with from_url(url_of(guarded, "ada", "wrong")):
+                pytest.fail("it opened")
+        with pytest.raises(Refused, match="into the URL"):
+            async with from_url(guarded.url) as store:
+                await store.claim(bid_of("guarded/x"))
+
+    play(story())
+
+
+def test_a_tenure_outlives_a_change_of_its_users_rights_and_is_refused_when_it_has_none(guarded: EtcdCluster) -> None:
+    async def story() -> None:
+        root = f"--user=root:{_PASSWORD}"
+        async with tenure.open_store(url_of(guarded, "ada")) as store, Candidate(store, "guarded/changed") as ada:
+            await ada.leads()
+            await asyncio.to_thread(guarded.ctl, root, "role", "grant-permission", "eve", "read", "nothing")
+            await ada.renews(now_ns())
+            await asyncio.to_thread(guarded.ctl, root, "role", "revoke-permission", "ada", *_RIGHTS["ada"])
+            try:
+                bid = bid_of("guarded/changed too")
+                with pytest.raises(Refused, match="permission denied"):
+                    await asyncio.wrap_future(ada.election.desk.office.submit(store_of(store).claim(bid)))
+            finally:
+                rights = ("readwrite", *_RIGHTS["ada"])
+                await asyncio.to_thread(guarded.ctl, root, "role", "grant-permission", "ada", *rights)
+            await ada.renews(now_ns())
+
+    play(story())

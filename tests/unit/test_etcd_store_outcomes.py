@@ -1,0 +1,78 @@
+"""What the etcd store says when one half of a claim was answered and the other was not."""
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from tenure.clients.etcd.messages import KeyValue, LeaseGranted, Put, PutDone, Range, RangeAnswer, Txn, TxnAnswer
+from tenure.errors import OutcomeUnknown, Unreachable
+from tenure.model import Bid, Grant, Holder, Token
+from tenure.stores.etcd.store import EtcdStore
+
+if TYPE_CHECKING:
+    from tenure.clients.etcd.client import EtcdClient
+
+
+class HalfDeaf:
+    """An etcd of one lease whose transactions work, and whose renewals cannot be sent for a while."""
+
+    address = "etcd://half.deaf"
+    call_timeout_s = 2.0
+
+    def __init__(self) -> None:
+        self.revision = 6
+        self.keys: dict[bytes, KeyValue] = {}
+        self.renewals_fail = False
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def lease_grant(self, ttl_s: int) -> LeaseGranted:
+        return LeaseGranted(0xBEEF, ttl_s)
+
+    async def lease_renew(self, _: int) -> int:
+        if self.renewals_fail:
+            raise Unreachable(self.address, "renew a lease", "no connection")
+        return 3
+
+    async def lease_revoke(self, _: int) -> None: ...
+
+    async def txn(self, txn: Txn, *, operation: str) -> TxnAnswer:
+        assert operation == "claim"
+        (condition,) = txn.compare
+        found = self.keys.get(condition.key)
+        succeeded = (found.create_revision if found else 0) == condition.operand
+        answers = tuple(self._carry_out(one) for one in (txn.success if succeeded else txn.failure))
+        return TxnAnswer(self.revision, succeeded, answers)
+
+    def _carry_out(self, one: object) -> PutDone | RangeAnswer:
+        if isinstance(one, Put):
+            self.revision += 1
+            self.keys[one.key] = KeyValue(one.key, one.value, self.revision, self.revision, 1, one.lease)
+            return PutDone()
+        assert isinstance(one, Range)
+        below = tuple(
+            kv
+            for key, kv in self.keys.items()
+            if one.key <= key < one.end and kv.create_revision <= (one.max_create_revision or self.revision)
+        )
+        return RangeAnswer(below, len(below))
+
+
+def test_a_claim_whose_key_was_put_and_whose_renewal_was_not_sent_has_no_known_outcome() -> None:
+    async def story() -> None:
+        engine = HalfDeaf()
+        async with EtcdStore(cast("EtcdClient", engine)) as store:
+            holder = Holder.fresh()
+            assert isinstance(await store.claim(Bid("a", holder, 1, 3 * 10**9)), Grant)  # It makes the lease.
+            bid = Bid("b", holder, 1, 3 * 10**9)
+            engine.renewals_fail = True
+            # Unreachable would say that nothing has changed, and the key stands in the queue.
+            with pytest.raises(OutcomeUnknown, match="no connection"):
+                await store.claim(bid)
+            engine.renewals_fail = False
+            assert await store.claim(bid) == Grant(bid, Token(8))
+
+    asyncio.run(story())

@@ -1,0 +1,40 @@
+"""Ensembles that tests share, each whole at the beginning of a test and whatever at its end."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tenure.testing.engines import Binary, ZooKeeperEnsemble
+from tests.zookeeper.zookeeper_rig import TICK_MS, mend
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def ensemble(zookeeper: ZooKeeperEnsemble) -> Iterator[ZooKeeperEnsemble]:
+    """Three nodes, of each ZooKeeper on this machine."""
+    yield zookeeper
+    mend(zookeeper)
+
+
+@pytest.fixture(scope="session")
+def newest_zookeeper() -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble(tick_ms=TICK_MS) as running:
+        yield running
+
+
+@pytest.fixture
+def newest(newest_zookeeper: ZooKeeperEnsemble) -> Iterator[ZooKeeperEnsemble]:
+    """Three nodes of the newest ZooKeeper on this machine."""
+    yield newest_zookeeper
+    mend(newest_zookeeper)
+
+
+@pytest.fixture
+def own_ensemble(zookeeper_binary: Binary | None) -> Iterator[ZooKeeperEnsemble]:
+    """Three nodes for one test alone, of each ZooKeeper on this machine."""
+    with ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=TICK_MS) as running:
+        yield running
