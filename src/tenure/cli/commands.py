@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "status": ("tenure.cli.status", "Show who leads."),
     "watch": ("tenure.cli.watch", "Tell every change of leader."),
     "resign": ("tenure.cli.resign", "Ask a leader to leave office."),
+    "doctor": ("tenure.cli.doctor", "Say whether elections will work at a store."),
     "demo": ("tenure.cli.demo", "Freeze and kill leaders, and see which writes count."),
     "completion": ("tenure.cli.completion", "Print the completion script of a shell."),
     "sim": ("tenure.cli.sim", "Attack the election machine with simulated faults."),
@@ -42,7 +43,7 @@ CANNOT_WRITE: Final = 74  # EX_IOERR
 EXIT_CODES: Final = """\b
 Exit codes:
   0      done
-  1      a promise was broken (sim, demo)
+  1      a promise was broken (sim, demo), or elections will not work (doctor)
   2      bad input: one line says which value breaks which rule
   69     the store could not be reached, or refused
   74     the output could not be written
@@ -128,6 +129,7 @@ def tenure(ctx: click.Context) -> None:
       tenure status                              show who leads
       tenure watch billing/close                 tell every change of leader
       tenure resign billing/close --wait 30s     have the leader step down
+      tenure doctor --store etcd://h1,h2,h3      see whether elections will work there
       tenure sim --seeds 500                     attack the machine with 500 random worlds
     """
     if ctx.invoked_subcommand is None:

@@ -1,4 +1,4 @@
-"""A store as ``status``, ``watch`` and ``resign`` use it: asked, and never made."""
+"""A store as ``status``, ``watch``, ``resign`` and ``doctor`` use it: asked, and never made."""
 
 import stat
 from collections.abc import Coroutine, Iterator, Sequence
@@ -34,14 +34,20 @@ def reading(settings: Settings) -> Iterator[OpenStore | None]:
     look like a store without elections.
     """
     opened = open_store(settings.store)  # Touches nothing yet, and refuses what is no store at all.
-    if not is_unmade(settings.store):
+    if is_there(settings):
         with opened as store:
             yield store
-    elif settings.store_is_given:
-        rule = "is missing or empty: the file is made when somebody first stands, e.g. by tenure run"
-        raise ConfigError("store", settings.store, rule)
     else:
         yield None
+
+
+def is_there(settings: Settings) -> bool:
+    """Say whether there is a store to be asked; raises if there should be, because it was named."""
+    unmade = is_unmade(settings.store)
+    if unmade and settings.store_is_given:
+        rule = "is missing or empty: the file is made when somebody first stands, e.g. by tenure run"
+        raise ConfigError("store", settings.store, rule)
+    return not unmade
 
 
 def ask(store: OpenStore, operation: str, call: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,96 @@
+"""``tenure doctor``: whether elections will work at a store."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tenure.cli.output import is_terminal, shown
+from tenure.cli.reading import is_there
+from tenure.cli.settings import DURATION, settings_of, store_options
+from tenure.errors import ConfigError
+from tenure.stores.examining import CanExamine, Finding, Level, good
+from tenure.stores.judging import promises
+from tenure.stores.opening import make_store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_WRONG: Final = 1
+_COLOURS: Final = {Level.GOOD: "green", Level.WARNING: "yellow", Level.BAD: "bold red"}
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@store_options
+@click.option("--ttl", type=DURATION, help="The lease that the store is to be good for.  [default: 8s]")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def command(*, store: str | None, config: Path | None, ttl: float | None, as_json: bool) -> int:
+    """Say whether elections will work at a store.
+
+    It looks at every member that the URL names, and holds an election of its own, whose name nobody else has and which is
+    gone afterwards. Exit code 1 says that elections will not work; a warning is no error.
+
+    \b
+    Examples:
+      tenure doctor
+      tenure doctor --store etcd://h1,h2,h3 --ttl 5s
+      tenure doctor --json | jq '.findings[] | select(.level != "good")'
+    """
+    settings = settings_of(store=store, config=config, ttl=ttl, reading=True)
+    engine = make_store(settings.store, {})
+    ttl_ns = settings.timing.ttl_ns
+    if not is_there(settings):
+        found = [good("file", "not there yet: it is made when somebody first stands"), *promises(engine.traits)]
+    elif isinstance(engine, CanExamine):
+        found = asyncio.run(engine.examine(ttl_ns))
+    else:
+        raise ConfigError("store", engine.address, "cannot be examined")
+    _show(found, engine.address, ttl_ns, as_json=as_json)
+    return _WRONG if any(finding.level is Level.BAD for finding in found) else 0
+
+
+def _show(found: Sequence[Finding], address: str, ttl_ns: int, *, as_json: bool) -> None:
+    if as_json:
+        told = {"store": address, "ttl_s": ttl_ns / 1e9, "findings": [asdict(finding) for finding in found]}
+        click.echo(json.dumps(told))
+        return
+    if is_terminal():
+        from rich.console import Console  # noqa: PLC0415  (only a terminal pays for it)
+
+        Console(highlight=False).print(_table(found, address))
+    else:
+        click.echo("\n".join(_line(finding) for finding in found))
+    click.echo(_summary(found, address))
+
+
+def _line(finding: Finding) -> str:
+    advice = f" ({finding.advice})" if finding.advice else ""
+    return f"{finding.level.value:<9}{finding.subject:<12}{shown(finding.detail + advice)}"
+
+
+def _table(found: Sequence[Finding], address: str) -> "Table":
+    from rich.table import Table  # noqa: PLC0415  (only a terminal pays for it)
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(title=Text(address, style="dim"), title_justify="left", box=None, pad_edge=False, show_header=False)
+    for finding in found:
+        # Text and not str: in a str, rich takes "[red]" for an order, and a member may be called so.
+        told = Text(shown(finding.detail))
+        if finding.advice:
+            told.append(f"\n{shown(finding.advice)}", style="italic")
+        made.add_row(Text(finding.level.value, style=_COLOURS[finding.level]), Text(finding.subject), told)
+    return made
+
+
+def _summary(found: Sequence[Finding], address: str) -> str:
+    bad_count, warning_count = (
+        sum(finding.level is level for finding in found) for level in (Level.BAD, Level.WARNING)
+    )
+    warned = f"{warning_count} warning{'' if warning_count == 1 else 's'}"
+    if bad_count:
+        return f"elections will not work at {address}: {bad_count} bad, {warned}"
+    return f"elections will work at {address}" + (f", with {warned}" if warning_count else "")
