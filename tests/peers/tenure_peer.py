@@ -1,0 +1,128 @@
+"""A tenure candidate behind the commands and events of the other peers, as a program of its own.
+
+Arguments: election|lock, the URL of the store, name, ttl in seconds.
+"""
+
+import asyncio
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import tenure
+from tenure.errors import StoreError, TenureOver
+from tenure.model import Holder
+from tenure.office.opened import OpenStore, run_there
+from tenure.stores.base import CanList
+from tests.peers.lines import obey, say
+
+ASK_S = 0.005
+
+
+class Peer:
+    """One candidate: it stands once at a time."""
+
+    def __init__(self, kind: str, store: OpenStore, name: str, ttl_s: float) -> None:
+        assert kind in ("election", "lock"), f"{kind} is neither election nor lock"
+        self.kind, self.store, self.name, self.ttl_s = kind, store, name, ttl_s
+        self.standing: asyncio.Task[None] | None = None
+        self.resigned = asyncio.Event()
+
+    async def campaign(self, value: str) -> None:
+        self.resigned.clear()
+        self.standing = _in_background(self._stand(value))
+
+    async def resign(self, _: str) -> None:
+        assert self.standing is not None
+        self.resigned.set()
+        await self.standing
+
+    async def observe(self, _: str) -> None:
+        self.observing = _in_background(self._look())
+
+    async def time(self, count: str) -> None:
+        """Take and leave the office, and say how long each pair took."""
+        took_ns = []
+        for _ in range(int(count)):
+            began_ns = time.monotonic_ns()
+            async with self._stay(Holder.fresh(), "timed"):
+                pass
+            took_ns.append(time.monotonic_ns() - began_ns)
+        say("timed", took_ns=took_ns)
+
+    async def _stand(self, value: str) -> None:
+        holder = Holder.fresh()
+        told = _in_background(self._tell_of_the_queue(holder))
+        try:
+            async with self._stay(holder, value) as term:
+                try:
+                    at_ns = time.monotonic_ns()
+                    await told
+                    say("leading", at_ns, token=term.token)
+                    await self.resigned.wait()
+                    say("leaving")
+                except asyncio.CancelledError:
+                    say("lost")
+                    raise
+        except TenureOver as over:
+            print(over, file=sys.stderr)
+        say("left")
+
+    def _stay(self, holder: Holder, value: str) -> AbstractAsyncContextManager[tenure.Tenure]:
+        if self.kind == "lock":
+            return tenure.Lock(self.store, self.name, ttl=self.ttl_s, holder=holder)
+        return tenure.Election(self.store, self.name, ttl=self.ttl_s, holder=holder, advertise=value).once()
+
+    async def _tell_of_the_queue(self, holder: Holder) -> None:
+        while not await self._is_queued(holder):  # noqa: ASYNC110  (no hook tells of the queue)
+            await asyncio.sleep(ASK_S)
+        say("standing")
+
+    async def _is_queued(self, holder: Holder) -> bool:
+        listing = self.store.store
+        assert isinstance(listing, CanList)
+        try:
+            statuses = await run_there(self.store.office, listing.elections())
+        except StoreError as error:  # It says nothing about the queue. The candidate itself asks again as well.
+            print(error, file=sys.stderr)
+            return False
+        queues = [status for status in statuses if status.election == self.name]
+        return any(holder in (queue.incumbent and queue.incumbent.holder, *queue.standbys) for queue in queues)
+
+    async def _look(self) -> None:
+        async for incumbent in tenure.Election(self.store, self.name, ttl=self.ttl_s).observe():
+            if incumbent is not None:
+                say("observed", value=incumbent.advertised)
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Start a task that ends the program if it fails: its driver would wait for an event that cannot come."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            traceback.print_exception(error)
+            os._exit(1)
+
+    task = asyncio.create_task(work)
+    task.add_done_callback(ended)
+    return task
+
+
+async def serve(kind: str, url: str, name: str, ttl_s: float) -> None:
+    loop = asyncio.get_running_loop()
+
+    def there(act: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:
+        return lambda argument: asyncio.run_coroutine_threadsafe(act(argument), loop).result()
+
+    async with tenure.open_store(url) as store:
+        peer = Peer(kind, store, name, ttl_s)
+        commands = {"campaign": peer.campaign, "resign": peer.resign, "observe": peer.observe, "time": peer.time}
+        await asyncio.to_thread(obey, {name: there(act) for name, act in commands.items()})
+
+
+if __name__ == "__main__":
+    kind, url, name, ttl_s = sys.argv[1:]
+    asyncio.run(serve(kind, url, name, float(ttl_s)))
