@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
-from tenure.testing.engines import EtcdCluster
+from tenure.testing.engines import EtcdCluster, ZooKeeperEnsemble
 
 PROGRAM = Path(__file__).with_name("zombie.py")
 # Twenty rounds for each engine: a round mostly waits for a lease to end, so elections run side by side.
 ELECTIONS, ROUNDS = 5, 4
 PATIENCE_S = 60
 SINKS = ("engine", "database")
+NAMES = [*(f"z{number}" for number in range(ELECTIONS)), "control"]
 
 
 class Candidate:
@@ -134,16 +136,40 @@ class OnEtcd:
         return [int(line) for line in self.cluster.ctl(*query).split()]
 
 
+class OnZooKeeper:
+    def __init__(self, ensemble: ZooKeeperEnsemble) -> None:
+        self.url = ensemble.url
+        self.client = KazooClient(",".join(ensemble.endpoints))
+        self.client.start()
+        for name in NAMES:
+            self.client.create(f"/written-{name}")
+
+    def written(self, election: str) -> list[int]:
+        path = f"/written-{election}"
+        return [int(self.client.get(f"{path}/{name}")[0]) for name in sorted(self.client.get_children(path))]
+
+
 @contextmanager
 def etcd() -> Iterator[OnEtcd]:
     with EtcdCluster() as cluster:
         yield OnEtcd(cluster)
 
 
+@contextmanager
+def zookeeper() -> Iterator[OnZooKeeper]:
+    with ZooKeeperEnsemble(tick_ms=200) as ensemble:
+        running = OnZooKeeper(ensemble)
+        try:
+            yield running
+        finally:
+            running.client.stop()
+            running.client.close()
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("engine", [etcd])
+@pytest.mark.parametrize("engine", [etcd, zookeeper])
 def test_no_write_of_a_zombie_is_accepted(engine: Any, tmp_path: Path) -> None:
-    names = [f"z{number}" for number in range(ELECTIONS)]
+    names = NAMES[:ELECTIONS]
 
     async def run(url: str) -> list[list[dict[str, Any]]]:
         return await asyncio.gather(*(play(url, name, tmp_path / name, "fenced", ROUNDS) for name in names))
@@ -161,7 +187,7 @@ def test_no_write_of_a_zombie_is_accepted(engine: Any, tmp_path: Path) -> None:
             assert descents(tokens) == 0
 
 
-@pytest.mark.parametrize("engine", [etcd])
+@pytest.mark.parametrize("engine", [etcd, zookeeper])
 def test_without_a_fence_the_zombie_does_write(engine: Any, tmp_path: Path) -> None:
     database = tmp_path / "control.db"
     with engine() as running:

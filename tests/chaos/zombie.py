@@ -95,15 +95,21 @@ class EtcdTarget:
 
 
 class ZooKeeperTarget:
-    """The same with nodes."""
+    """The same with nodes, whose numbers are their order."""
 
     def __init__(self, url: str) -> None:
         from tenure.sinks import ZooKeeperSink
 
-        self.sink, self.count = ZooKeeperSink(url), 0
+        self.sink = ZooKeeperSink(url)
 
     async def write(self, term: tenure.Tenure, name: str, fenced: bool) -> None:
-        raise NotImplementedError
+        from tenure.clients.zookeeper.wire import ANYBODY, create
+
+        path, token = f"/written-{name}/n-", str(term.token).encode()
+        if fenced:
+            await self.sink.bind(term).create(path, token, sequential=True)
+        else:
+            await (await self.sink._open()).ask(create(path, token, ANYBODY, sequential=True))
 
 
 async def main(url: str, name: str, database: str, fenced: bool) -> None:
