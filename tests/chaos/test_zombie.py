@@ -11,6 +11,7 @@ import os
 import signal
 import sqlite3
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +23,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tenure.testing.engines import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.engines.processes import wait_for
 
 PROGRAM = Path(__file__).with_name("zombie.py")
 # Twenty rounds for each engine: a round mostly waits for a lease to end, so elections run side by side.
@@ -37,6 +39,7 @@ class Candidate:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.said: list[dict[str, Any]] = []
+        self.frozen_at_s = 0.0
         self._news = asyncio.Condition()
         self._listener = asyncio.create_task(self._listen())
 
@@ -48,14 +51,20 @@ class Candidate:
                 self._news.notify_all()
 
     async def says(self, above: int = 0, **due: Any) -> dict[str, Any]:
-        """Return the first word that it has said or will say with these parts, and a token above that."""
+        """Return the first word that it has said since it was last frozen, or will say, with these parts and such a token."""
 
         def fits(word: dict[str, Any]) -> bool:
-            return word["token"] > above and word | due == word
+            return word["at_s"] >= self.frozen_at_s and word["token"] > above and word | due == word
 
         async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: any(map(fits, self.said)))
         return next(filter(fits, self.said))
+
+    def stop(self) -> None:
+        """Freeze it; on return none of its threads runs."""
+        self.signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{self.process.pid}/task")
+        assert wait_for(lambda: all(_state(thread) == "T" for thread in threads.iterdir()), PATIENCE_S)
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
@@ -106,7 +115,7 @@ async def freeze(leader: Candidate, database: Path) -> None:
     async with asyncio.timeout(PATIENCE_S):
         with closing(sqlite3.connect(database, isolation_level=None, timeout=0)) as connection:
             while True:
-                leader.signal(signal.SIGSTOP)
+                leader.stop()
                 try:
                     connection.execute("BEGIN IMMEDIATE")
                 except sqlite3.OperationalError:
@@ -114,7 +123,13 @@ async def freeze(leader: Candidate, database: Path) -> None:
                     await asyncio.sleep(0)
                 else:
                     connection.execute("ROLLBACK")
+                    leader.frozen_at_s = time.monotonic()
                     return
+
+
+def _state(thread: Path) -> str:
+    """What a thread does, as the kernel has it: the word behind its name, which stands in brackets."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def in_database(database: Path) -> list[int]:

@@ -25,7 +25,7 @@ SLEPT_S = 1.0
 
 
 def say(**words: Any) -> None:
-    print(json.dumps(words), flush=True)
+    print(json.dumps({**words, "at_s": time.monotonic()}), flush=True)
 
 
 class Writer:

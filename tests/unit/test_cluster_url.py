@@ -49,7 +49,24 @@ def test_what_cannot_be_meant_is_refused(url: str, told: str) -> None:
         cluster_of(url, 2379, KNOWN)
 
 
-def test_a_refusal_shows_no_password() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "etcd://root:hunter2@h1:port",
+        "etcd://root:hunter2?x@h1",
+        "etcd://root:hunter2#x@h1",
+        "etcd://root:hunter2/x@h1",
+        "etcd://root:12/hunter2@h1",
+        "etcd://root:hunter2℀@h1",
+        "etcd://root:hunter2[@h1",
+        "etcd://root:hunter2]@h1",
+    ],
+)
+def test_a_refusal_shows_no_password(url: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        cluster_of("etcd://root:hunter2@h1:port", 2379, KNOWN)
+        cluster_of(url, 2379, KNOWN)
     assert "hunter2" not in str(refused.value)
+
+
+def test_the_parts_show_no_password() -> None:
+    assert "hunter2" not in repr(cluster_of("etcd://root:hunter2@h1", 2379, KNOWN))

@@ -1,7 +1,7 @@
 """A URL that names several hosts, as clusters have it: ``scheme://user:password@h1:1,h2:1/path?option=value``."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -20,7 +20,7 @@ class ClusterURL:
     path: str  # without its first slash
     options: dict[str, str]
     user: str | None
-    password: str | None
+    password: str | None = field(repr=False)
 
     @property
     def shown(self) -> str:
@@ -30,7 +30,13 @@ class ClusterURL:
 
 def cluster_of(url: str, default_port: int, known_options: frozenset[str]) -> ClusterURL:
     """Return the parts of ``url``. Raises ConfigError for one that cannot be meant."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # Its text may quote the password.
+        raise ConfigError("store", redact(url), "is no URL: write odd characters of a password as %XX") from None
+    if "@" in parts.path + parts.query + parts.fragment:
+        # A password with one of these in it ends too early, and the rest of it would be taken for a host and shown.
+        raise ConfigError("store", redact(url), "has an @ behind its hosts: write / ? # of a password as %2F %3F %23")
     userinfo, _, hosts = parts.netloc.rpartition("@")
     user, colon, password = userinfo.partition(":")
     endpoints = tuple(_endpoint(url, host, default_port) for host in hosts.split(","))
@@ -54,7 +60,9 @@ def _endpoint(url: str, host: str, default_port: int) -> str:
     found = _HOST.match(host)
     if found is None:
         raise ConfigError(
-            "store", redact(url), f"has no host in {redact(host)!r}: write host, host:port or [ipv6]:port"
+            "store",
+            redact(url),
+            "has a part that is no host: write host, host:port or [ipv6]:port, with commas between",
         )
     port = int(found["port"] or default_port)
     if not 0 < port <= _PORT_MAX:

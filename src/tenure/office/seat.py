@@ -300,15 +300,19 @@ class Seat:
                 self._miss(effect.attempt, failure)
 
     def _proclaim(self, term: Term, store: CanProclaim) -> None:
-        if self._term is term and self._granted is not None and self._granted.token == term.token:
-            self._ask(self._proclaimed(term, store, self._granted))
+        held = self._granted
+        if self._term is term and not term.proclaiming and held is not None and held.token == term.token:
+            term.proclaiming = True
+            self._ask(self._proclaimed(term, store, held))
 
     async def _proclaimed(self, term: Term, store: CanProclaim, grant: Grant) -> None:
         said = term.address
         outcome = await outcome_of(self._in_time("proclaim", store.proclaim(grant, said)))
-        if term.address != said or not isinstance(outcome, Ok):  # Said anew meanwhile; or not heard: say it again.
-            pause_s = self._timing.renew_every_ns / 1e9
-            self._office.loop.call_later(0 if isinstance(outcome, Ok) else pause_s, self._proclaim, term, store)
+        term.proclaiming = False
+        if not isinstance(outcome, Ok):
+            self._office.loop.call_later(self._timing.renew_every_ns / 1e9, self._proclaim, term, store)
+        elif term.address != said:  # Said anew meanwhile.
+            self._proclaim(term, store)
 
     async def _released(self, effect: do.Release) -> None:
         # Whatever comes of it, the lease dies by itself; and nobody waits for the answer but a caller that leaves.

@@ -11,7 +11,16 @@ if TYPE_CHECKING:
 class Term:
     """What one tenure's holder may know from any thread: written here, read everywhere, one word at a time."""
 
-    __slots__ = ("address", "margin_ns", "progress_by", "progress_within_ns", "reason", "token", "valid_until")
+    __slots__ = (
+        "address",
+        "margin_ns",
+        "proclaiming",
+        "progress_by",
+        "progress_within_ns",
+        "reason",
+        "token",
+        "valid_until",
+    )
 
     def __init__(self, token: Token, valid_until: int) -> None:
         self.token = token
@@ -20,4 +29,5 @@ class Term:
         self.reason: Reason | None = None  # why it must stop; None while it need not
         self.progress_by: int | None = None  # the body's own deadline for its next sign of life
         self.progress_within_ns: int | None = None  # and how far ahead it sets it
+        self.proclaiming = False  # a request that tells the store so is under way
         self.address = ""  # where the body last said that it is; the store may not know yet
