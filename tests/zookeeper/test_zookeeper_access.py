@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tenure.clients.zookeeper.wire import Acl, create
 from tenure.errors import ConfigError, Refused, TenureError, Unreachable
+from tenure.stores.examining import Level
 from tenure.stores.zookeeper import from_url
 from tenure.testing.engines import Tls, ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_rig import TICK_MS, bid, children_of, waits, wins
+from tests.zookeeper.zookeeper_rig import TICK_MS, TTL_NS, bid, children_of, operator, waits, wins
 
 pytestmark = pytest.mark.anyio
 
+READ, CREATE = 1, 4  # of an ACL
 JAAS = 'Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_ada="sesame"; };'
 
 
@@ -98,6 +101,23 @@ async def test_an_election_is_a_node_below_the_chroot(newest: ZooKeeperEnsemble)
         assert store.address.endswith("/access/root")
 
 
+async def test_a_trial_that_cannot_be_cleared_away_is_told_with_the_node_that_stays(newest: ZooKeeperEnsemble) -> None:
+    async with operator(newest.url) as session:
+        await session.ask(create("/access-trial", b"", Acl("world", "anyone", READ | CREATE)))
+    found = await from_url(f"{newest.url}/access-trial").examine(TTL_NS)
+    assert not [finding for finding in found if finding.level is Level.BAD]
+    (stays,) = [finding for finding in found if finding.subject == "trial"]
+    (node,) = [name for name in await children_of(newest.url, "access-trial") if name.startswith("tenure-doctor")]
+    assert f"/access-trial/{node}" in stays.detail
+
+
+async def test_a_tick_that_cannot_be_worked_out_is_told_with_what_to_add() -> None:
+    bounds = ["minSessionTimeout=400", "maxSessionTimeout=4000"]  # as if the tick were 200 ms
+    with ZooKeeperEnsemble(size=1, options=bounds) as running:
+        found = {finding.subject: finding for finding in await from_url(running.url).examine(TTL_NS)}
+        assert found["tick"].advice == "add tick=2 to the URL of every candidate"
+
+
 async def test_tls_is_spoken_with_whom_we_trust_under_the_name_that_we_called(
     tls_ensemble: tuple[ZooKeeperEnsemble, Tls],
 ) -> None:
@@ -144,6 +164,7 @@ async def web_server() -> AsyncIterator[str]:
 
 async def test_an_address_that_leads_nowhere_is_told_in_one_line() -> None:
     assert "no such host" in await why_not("zookeeper://no-such-host.invalid")
+    assert "no such host" in await why_not("zookeeper://h1..example")
     assert "127.0.0.1:1: nothing listens there" in await why_not("zookeeper://127.0.0.1:1")
     async with web_server() as endpoint:
         assert "not ZooKeeper's protocol" in await why_not(f"zookeeper://user:sesame@{endpoint}")

@@ -7,15 +7,18 @@ import anyio
 import pytest
 
 from tenure.clients.zookeeper import LinkLost, NotReached, Session, SessionOver, settings_of
+from tenure.clients.zookeeper.paths import make_path
 from tenure.clients.zookeeper.wire import ANYBODY, CLOSE, create
 from tenure.clock import BootClock
 from tenure.errors import Refused
-from tenure.model import Ended, Holder
+from tenure.model import Ended, Holder, Wait
 from tenure.stores.zookeeper import ZooKeeperStore, from_url
+from tenure.stores.zookeeper.names import name_for
 from tenure.testing.engines import ZooKeeperEnsemble
 from tests.zookeeper.zookeeper_rig import (
     TICK_MS,
     TTL_NS,
+    JumpingClock,
     bid,
     children_of,
     delete_children,
@@ -177,6 +180,34 @@ async def test_who_asks_to_resign_is_heard_at_the_next_renewal(newest: ZooKeeper
             assert not store.resign_asked(grant)
 
 
+async def test_who_says_anew_where_it_is_still_hears_that_it_was_asked_to_resign(newest: ZooKeeperEnsemble) -> None:
+    async with from_url(newest.url) as store, from_url(newest.url) as other:
+        grant = await wins(store, bid("hand/proclaim"))
+        assert await store.renew(grant) == grant
+        wait = await waits(other, bid("hand/proclaim"))
+        assert await other.ask_to_resign("hand/proclaim") is not None
+        assert await store.proclaim(grant, "http://new") == grant
+        assert await store.renew(grant) == grant
+        assert store.resign_asked(grant)
+        again = await waits(other, wait.bid)
+        assert again.incumbent is not None
+        assert again.incumbent.advertised == "http://new"
+
+
+async def test_who_came_before_the_numbers_ran_over_is_before_who_came_after(newest: ZooKeeperEnsemble) -> None:
+    async with from_url(newest.url) as store, operator(newest.url) as session:
+        asked = bid("hand/ran-over")
+        await make_path(session, "/hand/ran-over", ANYBODY)
+        theirs, own = "0f2e1c9a7d3b4f6e8a5c1b2d3e4f5a6b__lock__2147483647", f"{name_for(asked, 1 - 2**31)}-2147483647"
+        await session.ask(create(f"/hand/ran-over/{theirs}", b"", ANYBODY))
+        _, stat = await session.ask(create(f"/hand/ran-over/{own}", b"", ANYBODY))
+        place = store._roster.enter(asked, "/hand/ran-over")
+        place.name, place.czxid = own, stat.czxid
+        answer = await store._candidacy._judge(place, session, [own, theirs])
+        assert isinstance(answer, Wait)
+        assert place.before == theirs
+
+
 async def test_elections_are_listed_with_who_leads_and_who_waits(newest: ZooKeeperEnsemble) -> None:
     async with from_url(f"{newest.url}/listing") as store, from_url(f"{newest.url}/listing") as other:
         leader, standby = bid("a/b"), bid("a/b")
@@ -192,19 +223,6 @@ async def test_elections_are_listed_with_who_leads_and_who_waits(newest: ZooKeep
         assert (incumbent.holder, incumbent.token) == (leader.holder, grant.token)
         assert found["a/b"].standbys == (standby.holder,)
         assert len(await children_of(newest.url, "listing/a/b")) == 2
-
-
-class JumpingClock(BootClock):
-    """A clock that runs ahead when it is told to, as it does over a pause of the whole process."""
-
-    __slots__ = ("ahead_ns",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ahead_ns = 0
-
-    def now(self) -> int:
-        return super().now() + self.ahead_ns
 
 
 async def test_a_process_that_stood_still_says_a_word_a_tick_before_it_believes_in_an_answer(

@@ -8,12 +8,13 @@ ZooKeeper's ``check`` compares versions and no values. The version of a fence wo
 deleted and made anew, versions begin again, and an old leader's would fit one day. A name does not come back.
 """
 
-import asyncio
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from tenure.clients.zookeeper import Code, Fault, Session, Settings, settings_of, told
+from tenure.clients.zookeeper import Code, Fault, Session, SessionOver, Settings, settings_of, told
+from tenure.clients.zookeeper.asking import Asking
 from tenure.clients.zookeeper.paths import make_path
 from tenure.clients.zookeeper.wire import (
     ANY_VERSION,
@@ -88,8 +89,7 @@ class ZooKeeperSink:
         self.verify = verify
         self.settings: Settings = settings_of(url, **options)
         self._fences = self.settings.chroot + fences
-        self._session: Session | None = None
-        self._opening = asyncio.Lock()
+        self._asking = Asking(self.settings, _SESSION_MS, BootClock())
 
     def __repr__(self) -> str:
         return f"<zookeeper sink {self.settings.address}>"
@@ -102,8 +102,7 @@ class ZooKeeperSink:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._asking.close()
 
     def bind(self, term: Bound) -> BoundZooKeeper:
         """Return the sink as ``term`` may use it. It fails once that tenure has been succeeded."""
@@ -127,6 +126,8 @@ class ZooKeeperSink:
                 session = await self._open()
                 try:
                     return (await session.ask(fenced))[1:]
+                except SessionOver:  # which has carried out nothing
+                    continue
                 except Fault as fault:
                     if fault.part > 0:
                         detail = f"part {fault.part} of the multi cannot be carried out (error {fault.code})"
@@ -134,25 +135,30 @@ class ZooKeeperSink:
                     if fault.code != Code.NO_NODE:
                         raise
                 await self.seal(term.fence, Token(term.token))  # Higher than any seen; or stale, and then this says so.
-        raise OutcomeUnknown(self.settings.address, "write", "the fence changed with every try; nothing was written")
+        detail = f"the fence changed with each of {_TRIES_MAX} tries, and nothing was written: try again"
+        raise Refused(self.settings.address, "write", detail)
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence to ``token`` (see ``Sink``)."""
-        path, own = self._path(fence), _digits(token)
         with told(self.settings.address, "seal"):
             for _ in range(_TRIES_MAX):
-                session = await self._open()
-                highest, version, children = await self._look(session, path)
-                if highest > token:
-                    raise StaleToken(token, highest)
-                if own in children:
-                    return
-                unseen = highest < token
-                if unseen and self.verify is not None and not await confirmed(self.verify, fence, token):
-                    raise UnverifiedToken(token, highest)
-                if await self._raise(session, path, own, version, children):
-                    return
+                with suppress(SessionOver):  # which has carried out nothing
+                    if await self._try_to_seal(await self._open(), fence, token):
+                        return
         raise OutcomeUnknown(self.settings.address, "seal", "the fence changed with every try")
+
+    async def _try_to_seal(self, session: Session, fence: str, token: Token) -> bool:
+        """Say whether the fence stands at ``token`` now. False: somebody came between."""
+        path, own = self._path(fence), _digits(token)
+        highest, version, children = await self._look(session, path)
+        if highest > token:
+            raise StaleToken(token, highest)
+        if own in children:
+            return True
+        unseen = highest < token
+        if unseen and self.verify is not None and not await confirmed(self.verify, fence, token):
+            raise UnverifiedToken(token, highest)
+        return await self._raise(session, path, own, version, children)
 
     async def _raise(self, session: Session, path: str, own: str, version: int | None, children: list[str]) -> bool:
         """Replace whatever stands there by ``own``. False: somebody came between."""
@@ -198,12 +204,7 @@ class ZooKeeperSink:
         return f"{self._fences}/{quote(fence, safe='').replace('.', '%2E')}"
 
     async def _open(self) -> Session:
-        async with self._opening:
-            if self._session is None or self._session.over is not None:
-                session = Session(self.settings, _SESSION_MS, BootClock(), patience_s=self.settings.timeout_s)
-                await session.open()
-                self._session = session
-            return self._session
+        return await self._asking.session()
 
 
 def _digits(token: int) -> str:

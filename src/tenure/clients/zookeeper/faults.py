@@ -24,10 +24,11 @@ _CONNECTION: Final = (-4, -5, -7)  # lost, garbled, late: what the server says o
 _NOT_NOW: Final = (Code.SESSION_MOVED, -127)  # the session is at another server by now; too many ask at once
 _REASONS: Final[dict[type[Exception], str]] = {
     TimeoutError: "no answer",
+    UnicodeError: "no such host",  # some names cannot even be asked for
     socket.gaierror: "no such host",
     ConnectionRefusedError: "nothing listens there",
     Fault: "it did not accept user and password",
-    LinkLost: "it did not accept user and password",
+    LinkLost: "it hung up while we logged in: it stopped, or did not accept user and password",
     ValueError: "what it says is not ZooKeeper's protocol",
 }
 

@@ -12,7 +12,9 @@ from tenure.clock import Clock
 T = TypeVar("T")
 
 _LENGTH: Final = struct.Struct(">i")
-# The engine's own limit for what it takes is 1 MiB. Lists of children may be longer, and are all that we ask for that is.
+# The engine's own limit for what it takes, as shipped: it hangs up on whatever is longer. Lists of children may be longer,
+# and are all that we ask for that is.
+_TAKEN_MAX_BYTES: Final = 1_000_000
 _MESSAGE_MAX: Final = 64 * 1024 * 1024
 _EVENT_XID, _PING_XID, _AUTH_XID = -1, -2, -4
 _XID_MAX: Final = 2**31 - 1
@@ -46,10 +48,17 @@ class Link(asyncio.Protocol):
         self.welcome: asyncio.Future[bytes] = loop.create_future()  # the first message
         self.ended: asyncio.Future[str] = loop.create_future()  # why it ended
         self.seen_zxid = 0
-        self.sent_at = self.heard_at = clock.now()  # when something was last sent, and last answered
-        self._answered_at = self.heard_at  # the same without pings, which are answered also where nothing else is
+        self.sent_at = clock.now()  # when something was last sent
+        # When the last thing was sent that has been answered. The answer proves nothing of later: it may have lain in the
+        # socket for as long as this process stood still, while the session died.
+        self.heard_at = self.sent_at
+        # When an answer last came, other than to a ping: pings are answered also where nothing else is.
+        self._answered_at = self.sent_at
         self._transport: asyncio.Transport | None = None
-        self._why = "it hung up without a word: it has no quorum now, or wants TLS (zookeepers://), or is no ZooKeeper"
+        self._why = (
+            "it hung up without a word: it has no quorum now, or as many connections of this host as maxClientCnxns allows, "
+            "or wants TLS (zookeepers://), or is no ZooKeeper"
+        )
         self._buffer = bytearray()
         self._xid = 0
         self._asked: deque[_Asked] = deque()
@@ -136,6 +145,8 @@ class Link(asyncio.Protocol):
             self.welcome.set_exception(ConnectionError(self._why))
         if self._auth is not None:
             _settle(self._auth, LinkLost(self._why, in_doubt=False))
+        if any(len(asked.request.body) > _TAKEN_MAX_BYTES for asked in self._asked):
+            self._why += "; a value of more than 1 MiB needs a larger jute.maxbuffer there"
         while self._asked:
             asked = self._asked.popleft()
             _settle(asked.answer, LinkLost(self._why, in_doubt=asked.request.changes))
@@ -152,9 +163,9 @@ class Link(asyncio.Protocol):
         if xid == _EVENT_XID:
             self._on_event(*read_event(it))
             return
-        self.heard_at = self._clock.now()
         self.seen_zxid = max(self.seen_zxid, zxid)
         if xid == _PING_XID:
+            self.heard_at = max(self.heard_at, self._ping_sent_at or 0)
             self._ping_sent_at = None
             return
         if xid == _AUTH_XID and self._auth is not None:
@@ -163,7 +174,8 @@ class Link(asyncio.Protocol):
         asked = self._asked.popleft()
         if xid != asked.xid:
             raise ValueError(f"an answer to request {xid} where one to {asked.xid} is due")
-        self._answered_at = self.heard_at
+        self.heard_at = max(self.heard_at, asked.sent_at)
+        self._answered_at = self._clock.now()
         try:
             _settle(asked.answer, Fault(code) if code else asked.request.read(it))
         except Fault as fault:  # a multi tells which of its parts was refused

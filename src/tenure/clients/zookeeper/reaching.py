@@ -3,6 +3,7 @@
 import asyncio
 import struct
 from collections.abc import Callable
+from types import TracebackType
 from typing import Final
 
 from tenure.clients.zookeeper.link import Link, LinkLost
@@ -52,25 +53,41 @@ async def _log_in(link: Link, host: str, login: Login) -> None:
 
 
 async def _log_in_by_sasl(link: Link, host: str, login: Login) -> None:
-    from puresasl import SASLError, SASLProtocolException  # type: ignore[import-untyped]  # noqa: PLC0415
     from puresasl.client import SASLClient  # type: ignore[import-untyped]  # noqa: PLC0415  (only who uses SASL needs it)
 
     realm = _DIGEST_REALM if login.mechanism == "DIGEST-MD5" else host
     named = {"username": login.user, "password": login.password} if login.user else {}
-    try:
+    with _Foreign():
         client = SASLClient(realm, service="zookeeper", mechanism=login.mechanism, **named)
-        challenge: bytes | None = None
-        while not client.complete:
+    challenge: bytes | None = None
+    while not client.complete:
+        with _Foreign():
             response = client.process(challenge)
-            if client.complete and not response:
-                break
-            answer = await link.send(sasl(response or b""))
-            _raise_if(answer)
-            assert isinstance(answer, bytes)
-            challenge = answer
+        if client.complete and not response:
+            break
+        answer = await link.send(sasl(response or b""))
+        _raise_if(answer)
+        assert isinstance(answer, bytes)
+        challenge = answer
+    with _Foreign():
         client.dispose()
-    except (SASLError, SASLProtocolException) as error:
-        raise PermissionError(0, f"SASL failed: {error}") from error
+
+
+class _Foreign:
+    """Makes a PermissionError of whatever is raised inside, where no word of ours is spoken.
+
+    SASL libraries let through what those below them raise: Kerberos has errors of its own, and an expired ticket is one.
+    Whatever it is, it must not end the task that keeps a session connected.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            raise PermissionError(0, f"SASL failed: {error}") from error
 
 
 def _raise_if(answer: object) -> None:

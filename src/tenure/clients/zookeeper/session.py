@@ -8,6 +8,10 @@ Rules of this file
 3. Nothing is sent twice. What was asked on a connection that broke is the caller's to judge: only the caller knows how to
    find out what came of it.
 4. A watch ends with its connection, and its watcher is told so (``Event.LOST``).
+5. A session keeps the length that it began with. A server that gives it less is left for another one, with which the old
+   length holds again.
+6. A session that no server has taken up for as long as it lasts is over. Nobody believes in it by then, and some servers
+   will never take it: those whose data were lost hang up on whoever has seen more than they have.
 
 Why not kazoo: docs/adr/0014.
 """
@@ -63,7 +67,6 @@ class Session:
         self._troubles: dict[str, str] = {}
         self.over: str | None = None  # why it has ended
         self.on_link: Callable[[], None] | None = None  # called whenever there is a new connection
-        self.on_over: Callable[[], None] | None = None
 
     @property
     def id(self) -> int:
@@ -79,8 +82,7 @@ class Session:
         """Begin the session. Raises NotReached once every server was tried in vain."""
         link = await self._try_each()
         if link is None:
-            tried = "; ".join(f"{endpoint}: {why}" for endpoint, why in self._troubles.items())
-            raise NotReached(tried)
+            raise NotReached(self._tried())
         self._use(link)
         self._task = asyncio.get_running_loop().create_task(self._keep_linked(link))
         self._look()
@@ -88,11 +90,13 @@ class Session:
     async def close(self) -> None:
         """End the session, and with it every ephemeral node, as far as a server can be told within a second."""
         link = self._link
-        if link is not None and self.over is None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSE_WITHIN_S):
-                    await link.send(CLOSE)
-        await self.abandon()
+        try:
+            if link is not None and self.over is None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_CLOSE_WITHIN_S):
+                        await link.send(CLOSE)
+        finally:
+            await self.abandon()
 
     async def abandon(self) -> None:
         """Leave the server without a word: what lives by the session ends when the session's time is over."""
@@ -100,13 +104,15 @@ class Session:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        if self._link is not None:  # The task would have told the watchers.
+            self._lose(self._link, "the store is closed")
 
     # Asking
 
     async def linked(self) -> None:
         """Return once something can be sent. Raises SessionOver or NotReached."""
         # Its end is told in the next turns of the event loop. Who asks again at once would keep them from coming.
-        while self._link is not None and self._link.closing:  # noqa: ASYNC110
+        while self.over is None and self._link is not None and self._link.closing:  # noqa: ASYNC110
             await asyncio.sleep(0)
         if not self._settled.is_set():
             with suppress(TimeoutError):
@@ -115,7 +121,7 @@ class Session:
         if self.over is not None:
             raise SessionOver(self.over)
         if self._link is None:
-            raise NotReached("; ".join(f"{endpoint}: {why}" for endpoint, why in self._troubles.items()))
+            raise NotReached(self._tried())
 
     def send(self, request: Request[T], watcher: Watcher | None = None) -> "asyncio.Future[T | Fault | LinkLost]":
         """Send at once; await ``linked`` before. ``watcher`` is told of the next event at ``request.watched``."""
@@ -154,9 +160,14 @@ class Session:
             if not watchers:
                 del self._watchers[path]
 
+    @property
+    def heard_at(self) -> int:
+        """When the last thing was sent that the server has answered: whatever it tells of next is not older."""
+        return 0 if self._link is None else self._link.heard_at
+
     def heard_within(self, ns: int) -> bool:
-        """Say whether the server has answered something, or taken the session over, in the last ``ns``."""
-        return self._link is not None and self._clock.now() - self._link.heard_at <= ns
+        """Say whether something was sent in the last ``ns`` that the server has answered, if only that we are there."""
+        return self._link is not None and self._clock.now() - self.heard_at <= ns
 
     # Connections
 
@@ -172,12 +183,16 @@ class Session:
     async def _find_link(self) -> Link | None:
         """Try until there is a server that answers. None: the session is over."""
         pause_s = 0.0
+        # Not before those who wait for a connection have been told why there is none.
+        give_up_at = self._clock.now() + int(max(self.timeout_ms / 1000, self._patience_s) * 1e9)
         while self.over is None:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             link = await self._try_each()
             if link is not None:
                 return link
             pause_s = min(max(_PAUSE_MIN_S, 2 * pause_s), _PAUSE_MAX_S)
+            if self._clock.now() > give_up_at:
+                self._end(f"no server has taken the session up while it lasts: {self._tried()}")
         return None
 
     async def _try_each(self) -> Link | None:
@@ -195,6 +210,9 @@ class Session:
             self._endpoints.append(self._endpoints.pop(0))
         return None
 
+    def _tried(self) -> str:
+        return "; ".join(f"{endpoint}: {why}" for endpoint, why in self._troubles.items())
+
     async def _reach(self, endpoint: str) -> Link | None:
         old = self._welcome
         hello = greeting(old.timeout_ms, old.session, old.password, self._seen_zxid)
@@ -204,6 +222,12 @@ class Session:
             link.abort("the session is over")
             self._end("the session has expired")
             return None
+        if old.session and welcome.timeout_ms < old.timeout_ms:
+            link.abort("it gives a shorter session")
+            raise ConnectionError(
+                f"it gives a session of {welcome.timeout_ms} ms, and this one began with {old.timeout_ms}: "
+                f"have the same maxSessionTimeout on every server"
+            )
         self._welcome = welcome
         return link
 
@@ -232,8 +256,6 @@ class Session:
                 self._beat.cancel()
             if self._link is not None:
                 self._link.abort(why)
-            if self.on_over is not None:
-                self.on_over()
 
     def _tell(self, kind: int, path: str) -> None:
         for watcher in self._watchers.pop(path, ()):

@@ -5,7 +5,7 @@ import random
 from collections import OrderedDict
 from typing import Final
 
-from tenure.clients.zookeeper import Code, Fault, LinkLost, Session, Settings
+from tenure.clients.zookeeper import Code, Fault, LinkLost, NotReached, Session, Settings
 from tenure.clients.zookeeper.paths import make_path
 from tenure.clients.zookeeper.wire import create, exists, get_children, get_data
 from tenure.clock import Clock
@@ -32,23 +32,34 @@ class Candidacy:
         self._numbers: OrderedDict[str, int] = OrderedDict()
 
     async def stand(self, place: Place) -> Grant | Wait:
-        """Claim, for the first time or again. Call it by ``Roster.alone``."""
+        """Claim, for the first time or again. Call it by ``Roster.stand``."""
         for _ in range(_TRIES_MAX):
+            if place.leaving:
+                raise Unreachable(self._settings.address, "claim", "the bid was released meanwhile")
             lease = await self._roster.lease_for(place)
-            if place.in_doubt:
-                await self._roster.settle(place)
-            await lease.steady()
             try:
-                children = await (self._confirm(place, lease) if place.name else self._create(place, lease))
-                answer = await self._judge(place, lease.session, children)
-            except Fault as fault:
-                if fault.code != Code.NO_NODE:
-                    raise
-                answer = None  # Its own node is gone, or the one that it was to wait for.
+                answer = await self._try(place, lease)
+            except (LinkLost, NotReached) as lost:
+                if place.name:  # It stands: whoever waits for it to leave does not wait for nothing.
+                    raise LinkLost(lost.why, in_doubt=True) from lost
+                raise
             if answer is not None:
                 place.heard_at = self._clock.now()
                 return answer
         raise Unreachable(self._settings.address, "claim", f"others came between {_TRIES_MAX} times: claim again")
+
+    async def _try(self, place: Place, lease: Lease) -> Grant | Wait | None:
+        """Stand, and look where. None: look again."""
+        if place.in_doubt:
+            await self._roster.settle(place)
+        await lease.steady()
+        try:
+            children = await (self._confirm(place, lease) if place.name else self._create(place, lease))
+            return await self._judge(place, lease.session, children)
+        except Fault as fault:
+            if fault.code != Code.NO_NODE:
+                raise
+            return None  # Its own node is gone, or the one that it was to wait for.
 
     async def _confirm(self, place: Place, lease: Lease) -> list[str]:
         """Have the quorum confirm the node, and list the children as of then."""
@@ -126,14 +137,14 @@ class Candidacy:
         if before:
             place.before = before[-1].name
             return Wait(place.bid, await self._first(place, session, before))
-        place.before, place.first = "", None
+        place.before = ""
         place.grant = place.grant or Grant(place.bid, token(place.czxid))
         return place.grant
 
     async def _before(self, place: Place, session: Session, standing: Standing) -> tuple[Contender, ...]:
         """Return who is before it. The names tell, and the engine's count of transactions, which never runs over, decides."""
         before = tuple(one for one in standing.others if one.number < standing.own.number)
-        if not ran_over(standing.others):
+        if not ran_over((standing.own, *standing.others)):
             if not before or place.before == before[-1].name:
                 return before
             if (await session.ask(exists(f"{place.path}/{before[-1].name}"))).czxid < place.czxid:
@@ -142,10 +153,8 @@ class Candidacy:
         return tuple(one for stat, one in aged if stat.czxid < place.czxid)
 
     async def _first(self, place: Place, session: Session, queue: tuple[Contender, ...]) -> Incumbent | None:
-        """Return who is in office, to be told to one who waits. It is asked for once: it does not change."""
+        """Return who is in office, to be told to one who waits."""
         if not queue:
             return None
-        if place.first is None or place.first[0] != queue[0].name:
-            text, stat = await session.ask(get_data(f"{place.path}/{queue[0].name}"))
-            place.first = queue[0].name, incumbent(place.bid.election, read_entry(text, queue[0].name), stat)
-        return place.first[1]
+        text, stat = await session.ask(get_data(f"{place.path}/{queue[0].name}"))
+        return incumbent(place.bid.election, read_entry(text, queue[0].name), stat)

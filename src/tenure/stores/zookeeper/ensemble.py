@@ -14,7 +14,8 @@ from tenure.stores.zookeeper.leases import SLACK_TICKS
 _IDENTITY: Final = ".tenure-identity"
 # Where nothing was set by hand, a session has at least 2 and at most 20 ticks.
 _TICKS_MIN, _TICKS_MAX = 2, 20
-# A session ends with the first tick after its time, and all learn of it by a transaction.
+# A session ends with the first tick after its time, and all learn of it by a transaction. Not counted in: an ensemble that
+# gets a new leader of its own, which counts every session anew.
 _LATE_TICKS: Final = 2
 
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tenure.clients.zookeeper import Code, Fault, Session, Settings, told
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from tenure.stores.zookeeper.store import ZooKeeperStore
 
 _ASK_WITHIN_S: Final = 2.0
-# The one of the engine's words of four letters that every server answers as shipped.
-_WORD: Final = b"srvr"
+# The one of the engine's words of four letters that every server answers as shipped; and one that some do.
+_WORD, _SETTINGS_WORD = b"srvr", b"conf"
 _ANSWER_MAX_BYTES: Final = 64 * 1024
 _VERSION: Final = re.compile(r"Zookeeper version: ([0-9][0-9.]*)")
+_TICK: Final = re.compile(r"^tickTime=(\d+)", re.MULTILINE)
 _MODE: Final = re.compile(r"^Mode: (\S+)", re.MULTILINE)
 _WAITING: Final = "not currently serving requests"
 _UNWANTED: Final = "is not executed because it is not in the whitelist"
@@ -57,6 +59,9 @@ async def examine(store: "ZooKeeperStore", settings: Settings, ttl_ns: int) -> l
     try:
         async with store:
             members = await part("members", _members(settings, asked))
+            ticks_ms = await _ticks_ms(settings, answering)
+            # The shortest ttl is a tick, as far as the store knows.
+            found += judge_tick(ticks_ms, store.traits.ttl_min_ns // 10**6)
             return [*members, *found, *await _together(store, settings, ttl_ns), *promises(store.traits)]
     except StoreError as error:
         if not answering:
@@ -67,18 +72,43 @@ async def examine(store: "ZooKeeperStore", settings: Settings, ttl_ns: int) -> l
 
 async def _ask(endpoint: str, settings: Settings) -> Server:
     """Ask one server how it is. That needs no rights and no session, so it is answered without a quorum as well."""
-    host, _, port = endpoint.rpartition(":")
     try:
-        async with asyncio.timeout(_ASK_WITHIN_S):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=settings.tls)
-            try:
-                writer.write(_WORD)
-                answer = await _read_all(reader)
-            finally:
-                writer.transport.abort()
-    except OSError as error:  # which a TimeoutError is, too
+        return read_server(await _say(endpoint, settings, _WORD))
+    except (OSError, UnicodeError) as error:  # A TimeoutError is one, too.
         return Server(silence=why_not(error))
-    return read_server(answer.decode("utf-8", "replace"))
+
+
+async def _ticks_ms(settings: Settings, endpoints: Sequence[str]) -> dict[str, int]:
+    """Return the tick of each server that tells its settings."""
+    ticks_ms: dict[str, int] = {}
+    for endpoint in endpoints:
+        with suppress(OSError):
+            tick = _TICK.search(await _say(endpoint, settings, _SETTINGS_WORD))
+            if tick is not None:
+                ticks_ms[endpoint] = int(tick[1])
+    return ticks_ms
+
+
+def judge_tick(ticks_ms: Mapping[str, int], assumed_ms: int) -> list[Finding]:
+    """Judge the tick that was worked out from the bounds of a session. It is too short if both were set by hand."""
+    longest_ms = max(ticks_ms.values(), default=0)
+    if longest_ms <= assumed_ms:
+        return []
+    detail = (
+        f"tickTime is {longest_ms} ms there, and tenure counts with {assumed_ms} ms: a leader might be told too late"
+    )
+    return [warning("tick", detail, f"add tick={longest_ms / 1000:g} to the URL of every candidate")]
+
+
+async def _say(endpoint: str, settings: Settings, word: bytes) -> str:
+    host, _, port = endpoint.rpartition(":")
+    async with asyncio.timeout(_ASK_WITHIN_S):
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=settings.tls)
+        try:
+            writer.write(word)
+            return (await _read_all(reader)).decode("utf-8", "replace")
+        finally:
+            writer.transport.abort()
 
 
 async def _read_all(reader: asyncio.StreamReader) -> bytes:
@@ -158,11 +188,24 @@ async def _clear_away(settings: Settings, path: str) -> list[Finding]:
             before_s = time.time()
             written = await session.ask(set_data(path, b""))
             after_s = time.time()
-            await session.ask(delete(path))
+            found = [judge_clock(written.mtime_ms / 1000 - (before_s + after_s) / 2)]
+            return found + await _delete(session, path)
         except Fault as fault:
             if fault.code != Code.NO_NODE:
                 raise
             return [good("clock", "not told by the engine, and no lease depends on it")]
         finally:
             await session.close()
-    return [judge_clock(written.mtime_ms / 1000 - (before_s + after_s) / 2)]
+
+
+async def _delete(session: Session, path: str) -> list[Finding]:
+    try:
+        await session.ask(delete(path))
+    except Fault as fault:
+        if fault.code != Code.NO_AUTH:
+            raise
+        # It takes the right to delete below the node above, which no election needs.
+        return [
+            warning("trial", f"the node {path} of the trial election stays: we may not delete it", "delete it by hand")
+        ]
+    return []

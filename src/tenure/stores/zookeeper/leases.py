@@ -18,8 +18,9 @@ multi that only checks is a transaction of the quorum that changes nothing: it i
 leader that has been succeeded can have it carried out.
 
 Only who takes over from another may do with ``sync``, which takes half the time. The deletion that it was waiting for was
-such a transaction: if we heard of it in the last tick, any successor of that leader counts from later than a tick ago, and
-the session has two ticks more than the ttl.
+such a transaction: if it was told of in the last tick, any successor of that leader counts from later than a tick ago, and
+the session has two ticks more than the ttl. When it was told of is not when we heard: a process that stood still finds it
+in its socket. But the server told of it after it answered what came before, so it is dated by the sending of that.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from typing import Any, Final
 from tenure.clients.zookeeper import Event, Fault, LinkLost, Session, Settings
 from tenure.clients.zookeeper.wire import check, multi, sync
 from tenure.clock import Clock
-from tenure.model import Bid, Grant, Incumbent
+from tenure.model import Bid, Grant, Wait
 
 SLACK_TICKS: Final = 2
 # A server that does not answer is left soon enough for an attempt of ``Timing``, a quarter of the ttl, to reach another
@@ -56,10 +57,11 @@ class Place:
     has_news: bool = False  # there was one since the node was last read
     resign_asked: bool = False
     before: str = ""  # the name of the node that it waits for
-    succeeds_at: int = 0  # when that was heard to be deleted
-    first: tuple[str, Incumbent] | None = None  # the node that was first when it was last told to wait, and whose
+    succeeds_at: int = 0  # not later than that was told to be deleted
     watch_count: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # whoever does something with the node
+    standing: "asyncio.Task[Grant | Wait] | None" = None  # a claim that waits for its turn
+    parting: "asyncio.Task[None] | None" = None  # who leaves, or waits for its turn to
 
     @property
     def node(self) -> str:
@@ -96,6 +98,7 @@ class Lease:
     def __init__(self, settings: Settings, ttl_ns: int, tick_ms: int, clock: Clock) -> None:
         self._tick_ns, self._clock = tick_ms * 10**6, clock
         self.places: set[Place] = set()
+        self.idle_at = clock.now()  # since when there may have been none
         patience_s = max(_PATIENCE_MIN_S, ttl_ns / 1e9 / _PATIENCES_PER_TTL)
         timeout_ms = -(-ttl_ns // 10**6) + SLACK_TICKS * tick_ms
         ping_every_s = tick_ms / 1000 / _PINGS_PER_TICK
@@ -104,9 +107,13 @@ class Lease:
 
     async def steady(self) -> None:
         """Return once what is sent next counts a full ttl: at once, unless nothing was heard for a tick."""
-        if not self.session.heard_within(self._tick_ns):
+        while not self.session.heard_within(self._tick_ns):
             await self.session.ask(sync("/"))
+            asleep_at = self._clock.now()
             await asyncio.sleep(self._tick_ns / 1e9)
+            # Unless the process stood still again. That answers take longer than a tick is no reason to go on.
+            if self._clock.now() - asleep_at <= 2 * self._tick_ns:
+                return
 
     def prove(self, node: str) -> "asyncio.Future[list[Any] | Fault | LinkLost]":
         """Have the quorum confirm the session and ``node``."""

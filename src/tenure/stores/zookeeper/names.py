@@ -22,6 +22,7 @@ come later might be put before ours. That one must go as well.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -33,6 +34,7 @@ _CONTENDER: Final = re.compile(r"(?:__lock__|latch-|lock-)(-?\d{10})$")
 _OURS: Final = re.compile(r"_c_([0-9a-f-]{36})-latch-(-?\d{10})-lock-\2__lock__-?\d{10}$")
 _KAZOO: Final = "__lock__"
 _DIGITS: Final = 16
+_NAMES_MAX: Final = 4096  # of those that are remembered as read, some hundred bytes each
 _SERIAL_MAX: Final = 16**_DIGITS - 1
 _RESERVED: Final = "zookeeper"  # the engine keeps its own settings there
 
@@ -58,6 +60,8 @@ def contenders(children: list[str]) -> list[Contender]:
     return sorted((one for one in found if one is not None), key=lambda one: one.number)
 
 
+# Whoever stands looks at all names again and again: a thousand standbys of one process would read a million of them.
+@lru_cache(maxsize=_NAMES_MAX)
 def _contender(name: str) -> Contender | None:
     match = _CONTENDER.search(name)
     if match is None:

@@ -2,17 +2,20 @@
 
 Rules of this file
 1. What is done with a node is done by a task of its own, one at a time per place. A caller that is cancelled leaves the task
-   running: a request that was sent cannot be called back, and only its answer tells what is there to be deleted.
+   running: a request that was sent cannot be called back, and only its answer tells what is there to be deleted. Callers
+   share a task that has not begun, so they do not pile up where nothing answers. A claim that has begun is not shared: what
+   it asked for may have been carried out before a later caller came, who would count from too late.
 2. A place that nobody asks for within its ttl is given up, although its session lives on for others (rule 6 of the design).
 3. A node that should be gone is deleted as soon as there is a connection, however often that takes: the session would keep
    it in the queue for ever.
 4. After a connection broke, what was sent on it has either reached the leader before everything that is sent on the next
    one, or never will. On the same server the old connection is closed first; on another one the leader refuses what the
    old server still sends on (SessionMoved). So one look after ``sync`` on the new connection settles every doubt.
+5. A place that is being left is not claimed for any more. Its bid gets another one once that is done.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -20,14 +23,17 @@ from tenure.clients.zookeeper import Code, Fault, LinkLost, NotReached, SessionO
 from tenure.clients.zookeeper.wire import Stat, delete, exists
 from tenure.clock import Clock
 from tenure.errors import Refused
-from tenure.model import Bid, Holder
+from tenure.model import Bid, Grant, Holder, Wait
 from tenure.stores.zookeeper.leases import Lease, Place
 from tenure.stores.zookeeper.names import contenders, who
 from tenure.stores.zookeeper.queue import look
 
 T = TypeVar("T")
 
-_LEASES_MAX: Final = 64  # Each is a session of the ensemble, and a connection.
+# Each is a session of the ensemble, and a connection: of these a server takes 60 from one host as shipped, for all stores
+# of all its processes.
+_LEASES_MAX: Final = 24
+_IDLE_NS: Final = 30 * 10**9  # It costs a ping now and then, and who holds a lock again and again needs it again.
 _CLOSE_WITHIN_S: Final = 2.0
 
 
@@ -55,17 +61,38 @@ class Roster:
         self._sweep_by(place.ends_at())
         return place
 
-    async def alone(self, place: Place, work: Coroutine[Any, Any, T]) -> T:
-        """Do something with a place's node when nobody else does. Goes on to its end if the caller is cancelled."""
+    async def stand(self, place: Place, claim: Callable[[Place], Awaitable[Grant | Wait]]) -> Grant | Wait:
+        """Claim when nobody else does something with the place's node. Goes on to its end if the caller is cancelled."""
 
-        async def in_turn() -> T:
+        async def in_turn() -> Grant | Wait:
             async with place.turn:
-                return await work
+                place.standing = None
+                return await claim(place)
 
-        task = asyncio.get_running_loop().create_task(in_turn())
+        if place.standing is None:
+            place.standing = self._begin(in_turn())
+        return await asyncio.shield(place.standing)
+
+    async def part(self, place: Place) -> None:
+        """Leave likewise."""
+
+        async def in_turn() -> None:
+            try:
+                async with place.turn:
+                    await self.leave(place)
+            finally:
+                place.parting = None
+
+        place.leaving = True
+        if place.parting is None:
+            place.parting = self._begin(in_turn())
+        await asyncio.shield(place.parting)
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        task = asyncio.get_running_loop().create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        return task
 
     def _done(self, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
@@ -87,11 +114,18 @@ class Roster:
         return lease
 
     async def _open(self, ttl_ns: int) -> Lease:
-        if len(self._leases) >= _LEASES_MAX and ttl_ns not in self._leases:
+        self._leases.pop(ttl_ns, None)  # which is over
+        if len(self._leases) >= _LEASES_MAX:
+            self._end_idle(self._clock.now())
+        if len(self._leases) >= _LEASES_MAX:
             detail = f"{_LEASES_MAX} different ttl are in use already, and each is a session: use fewer"
             raise Refused(self._settings.address, "claim", detail)
         lease = Lease(self._settings, ttl_ns, self.tick_ms, self._clock)
-        await lease.session.open()
+        if not self._closed:
+            await lease.session.open()
+        if self._closed:  # Perhaps while it was being opened: its nodes would stay for as long as this process runs.
+            await lease.session.close()
+            raise NotReached("the store is closed")
         if lease.session.timeout_ms < lease.asked_ms:
             await lease.session.close()
             detail = (
@@ -107,13 +141,23 @@ class Roster:
         """Take a place off a session that is over: its node is gone."""
         if place.lease is not None:
             place.lease.places.discard(place)
+            if not place.lease.places:
+                place.lease.idle_at = self._clock.now()
+                self._sweep_by(place.lease.idle_at + _IDLE_NS)
             place.lease = None
         place.forget()
+
+    def _end_idle(self, idle_by: int) -> None:
+        """End sessions by which nobody has stood since ``idle_by``, and forget those that are over."""
+        for ttl_ns, lease in list(self._leases.items()):
+            if lease.session.over is not None or (not lease.places and lease.idle_at <= idle_by):
+                del self._leases[ttl_ns]
+                self._begin(lease.session.close())
 
     # Leaving
 
     async def leave(self, place: Place) -> None:
-        """Delete whatever node there is, and forget the place. Call it by ``alone``."""
+        """Delete whatever node there is, and forget the place. To be called in turn."""
         place.leaving = True
         with suppress(SessionOver):  # which has deleted it
             if place.in_doubt and place.lease is not None:
@@ -160,13 +204,12 @@ class Roster:
     def give_up(self, place: Place) -> None:
         """Have a place left, and tell nobody how that went: it is tried again on the next connection."""
         place.leaving = True
-        task = asyncio.get_running_loop().create_task(self._give_up(place))
-        self._under_way.add(task)
-        task.add_done_callback(self._done)
+        if place.parting is None:
+            self._begin(self._give_up(place))
 
     async def _give_up(self, place: Place) -> None:
         with suppress(Fault, LinkLost, NotReached):
-            await self.alone(place, self.leave(place))
+            await self.part(place)
 
     def _linked_again(self, lease: Lease) -> None:
         for place in lease.places:
@@ -177,7 +220,9 @@ class Roster:
     # Time
 
     def _sweep_by(self, instant: int) -> None:
-        """Have places looked at not later than ``instant``."""
+        """Have places and sessions looked at not later than ``instant``."""
+        if self._closed:
+            return
         if self._sweep is not None:
             if self._sweep_at <= instant:
                 return
@@ -195,8 +240,11 @@ class Roster:
             elif now >= place.ends_at():
                 place.heard_at = now  # If it cannot be left now, it is tried again in a ttl, or on the next connection.
                 self.give_up(place)
-        if self.places and not self._closed:
-            self._sweep_by(min(place.ends_at() for place in self.places.values()))
+        self._end_idle(now - _IDLE_NS)
+        ends = [place.ends_at() for place in self.places.values()]
+        idle = [lease.idle_at + _IDLE_NS for lease in self._leases.values() if not lease.places]
+        if ends or idle:
+            self._sweep_by(min(ends + idle))
 
     async def close(self) -> None:
         """End every session by which nobody leads. The others end by themselves: until then a body may still believe."""

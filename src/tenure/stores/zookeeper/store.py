@@ -22,7 +22,8 @@ from tenure.clients.zookeeper import (
     Settings,
     told,
 )
-from tenure.clients.zookeeper.wire import exists, get_data, set_data
+from tenure.clients.zookeeper.asking import Asking
+from tenure.clients.zookeeper.wire import exists, get_data
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, Refused, Unreachable
 from tenure.model import Bid, Ended, Grant, Incumbent, Wait
@@ -36,7 +37,7 @@ from tenure.stores.zookeeper.leases import Lease, Place
 from tenure.stores.zookeeper.names import check_bid, check_name
 from tenure.stores.zookeeper.queue import incumbent, leader_of
 from tenure.stores.zookeeper.roster import Roster
-from tenure.stores.zookeeper.survey import leave_a_word, list_elections
+from tenure.stores.zookeeper.survey import leave_a_word, list_elections, proclaim
 
 # The session for whoever only asks: nothing lives by it, so it may end soon after its process. The ensemble makes of this
 # the shortest that it gives.
@@ -51,8 +52,7 @@ class ZooKeeperStore:
         self._clock = BootClock() if clock is None else clock
         self._roster = Roster(settings, self._clock)
         self._candidacy = Candidacy(settings, self._clock, self._roster)
-        self._asking: Session | None = None
-        self._opening = asyncio.Lock()
+        self._asking = Asking(settings, _ASKING_MS, self._clock)
         self._traits: Traits | None = None
         self._identity = ""
         self._pid = 0  # of the process that opened it; none has this number
@@ -64,7 +64,7 @@ class ZooKeeperStore:
         opened = False
         try:
             with told(self.address, "open"):
-                session = await self._session()
+                session = await self._asking.session()
                 self._identity = await identity_of(session, self._settings)
                 longest_ms = await longest_session_ms(self._settings, self._clock)
             tick_ms = self._settings.tick_ms or tick_of(session.timeout_ms, longest_ms)
@@ -85,8 +85,7 @@ class ZooKeeperStore:
     async def _close(self) -> None:
         self._traits = None
         await self._roster.close()
-        if self._asking is not None:
-            await self._asking.close()
+        await self._asking.close()
 
     @property
     def traits(self) -> Traits:
@@ -122,15 +121,16 @@ class ZooKeeperStore:
             return await self._claim(bid, path)
 
     async def _claim(self, bid: Bid, path: str) -> Grant | Wait:
+        self._check_open("claim")  # It may have been closed since, and what it had then is over for that reason.
         while (place := self._roster.of(bid)) is not None:
             if place.bid.serial > bid.serial:
                 return Wait(bid, await self._incumbent(bid.election, path))
             if place.bid.serial == bid.serial and not place.leaving and not self._lapsed(place):
                 break
-            await self._roster.alone(place, self._roster.leave(place))
+            await self._roster.part(place)
         if place is None:
             place = self._roster.enter(bid, path)
-        return await self._roster.alone(place, self._candidacy.stand(place))
+        return await self._roster.stand(place, self._candidacy.stand)
 
     async def renew(self, grant: Grant) -> Grant | Ended:
         (answer,) = await self.renew_together([grant])
@@ -203,10 +203,7 @@ class ZooKeeperStore:
         if place is not None and place.lease is not None and place.holds(grant):
             said = replace(place.bid, advertise=address)
             with told(self.address, "proclaim"), suppress(SessionOver):
-                session = place.lease.session
-                await session.linked()
-                answer = session.send(set_data(place.node, entry_of(said).encode()))
-                if await self._is_there(place, session, answer):
+                if await proclaim(place.lease.session, place.node, entry_of(said)):
                     place.bid = said
                     return grant
         return Ended(grant.bid, grant.token)
@@ -216,7 +213,7 @@ class ZooKeeperStore:
         place = self._roster.of(bid)
         if place is not None and place.bid == bid:
             with told(self.address, "release"):
-                await self._roster.alone(place, self._roster.leave(place))
+                await self._roster.part(place)
 
     # Waiting and asking
 
@@ -240,7 +237,7 @@ class ZooKeeperStore:
 
         def hear(event: Event) -> None:
             if event is Event.DELETED:
-                place.succeeds_at = self._clock.now()
+                place.succeeds_at = session.heard_at
             if not heard.done():
                 heard.set_result(event)
 
@@ -263,14 +260,14 @@ class ZooKeeperStore:
             return await self._incumbent(election, path)
 
     async def _incumbent(self, election: str, path: str) -> Incumbent | None:
-        found = await leader_of(await self._session(), path)
+        found = await leader_of(await self._asking.session(), path)
         return None if found is None else incumbent(election, found[1], found[2])
 
     async def ask_to_resign(self, election: str) -> Incumbent | None:
         """Leave a word in the incumbent's node. Refused if the incumbent is no program of ours, which would not read it."""
         _, path = self._check("ask_to_resign", election)
         with told(self.address, "ask_to_resign"):
-            return await leave_a_word(await self._session(), self.address, election, path)
+            return await leave_a_word(await self._asking.session(), self.address, election, path)
 
     def resign_asked(self, grant: Grant) -> bool:
         """Say whether the last renewal of this grant found such a word."""
@@ -278,24 +275,16 @@ class ZooKeeperStore:
         return place is not None and place.holds(grant) and place.resign_asked
 
     async def elections(self) -> list[ElectionStatus]:
-        """Return every election that was ever held below the chroot: each node that has, or had, candidates as children."""
+        """Return every election below the chroot: each node that has candidates as children, or had children and has none.
+
+        A node that had children of another kind only is taken for one in which nobody stands.
+        """
         self._check_open("elections")
         with told(self.address, "elections"):
-            return await list_elections(await self._session(), self.address, self._settings.chroot)
+            return await list_elections(await self._asking.session(), self.address, self._settings.chroot)
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._settings, ttl_ns)
-
-    # Opening
-
-    async def _session(self) -> Session:
-        """Return the session for whoever only asks."""
-        async with self._opening:
-            if self._asking is None or self._asking.over is not None:
-                session = Session(self._settings, _ASKING_MS, self._clock, patience_s=self._settings.timeout_s)
-                await session.open()
-                self._asking = session
-            return self._asking
 
     # Checks
 

@@ -1,5 +1,6 @@
-"""What concerns elections of others: a word for an incumbent, and a list of all elections."""
+"""What is written into a node that somebody else reads or writes as well, and a list of all elections."""
 
+from dataclasses import replace
 from typing import Final
 
 from tenure.clients.zookeeper import Code, Fault, Session
@@ -7,11 +8,11 @@ from tenure.clients.zookeeper.wire import get_children, get_data, set_data, sync
 from tenure.errors import Refused
 from tenure.model import Incumbent
 from tenure.stores.base import ElectionStatus
-from tenure.stores.entry import read_entry
+from tenure.stores.entry import Entry, read_entry
 from tenure.stores.zookeeper.names import contenders
 from tenure.stores.zookeeper.queue import incumbent, leader_of
 
-# How often a word is left again because its reader left, or wrote itself, meanwhile.
+# How often something is written again because somebody else wrote there, or left, meanwhile.
 _TRIES_MAX: Final = 10
 # Where the ensemble has other tenants, a walk through all of it would be theirs to pay for.
 _NODES_MAX: Final = 10_000
@@ -37,6 +38,23 @@ async def leave_a_word(session: Session, address: str, election: str, path: str)
                 raise
         else:
             return incumbent(election, entry, stat)
+    raise Fault(Code.BAD_VERSION)
+
+
+async def proclaim(session: Session, node: str, entry: Entry) -> bool:
+    """Write ``entry`` into an own node, but keep a word that somebody left there. False: the node is gone."""
+    for _ in range(_TRIES_MAX):
+        try:
+            text, stat = await session.ask(get_data(node))
+            said = replace(entry, resign_asked=read_entry(text, node).resign_asked)
+            await session.ask(set_data(node, said.encode(), stat.version))
+        except Fault as fault:
+            if fault.code == Code.NO_NODE:
+                return False
+            if fault.code != Code.BAD_VERSION:
+                raise
+        else:
+            return True
     raise Fault(Code.BAD_VERSION)
 
 

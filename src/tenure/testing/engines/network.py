@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import subprocess
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal
@@ -49,7 +50,8 @@ class Network:
             raise ConfigError("size", size, f"an isolated cluster has at most {_NODES_MAX} nodes")
         if os.geteuid() != 0:
             raise MissingEngine("the right to make network namespaces", "run as root, or leave out isolated=True")
-        _sweep()
+        with _rights_needed():
+            _sweep()
         self._claim = _claim_any()
         self._number = self._claim.port - _FIRST_CLAIM
         self._ends = [*range(1, size + 1), _HOST]
@@ -57,7 +59,8 @@ class Network:
         self._lies: set[tuple[int, int]] = set()
         with ExitStack() as failed:
             failed.callback(self.close)
-            self._build()
+            with _rights_needed():
+                self._build()
             failed.pop_all()
 
     def enter(self, index: int) -> list[str]:
@@ -171,8 +174,21 @@ def _ip() -> str:
 
 
 def _run(*arguments: str) -> str:
+    from tenure.testing.engines.cluster import EngineFailed  # noqa: PLC0415  (which imports this file)
+
     answer = subprocess.run([_ip(), *arguments], capture_output=True, text=True, check=False)
     if answer.returncode != 0:
-        fix = f"ip {' '.join(arguments)} says: {answer.stderr.strip()}; leave out isolated=True, or run where that is allowed"
-        raise MissingEngine("the right to make network namespaces", fix)
+        raise EngineFailed("ip", f"{' '.join(arguments)} says: {answer.stderr.strip()}", "it keeps none")
     return answer.stdout
+
+
+@contextmanager
+def _rights_needed() -> Iterator[None]:
+    """What fails while a network is built is not allowed here. Later it is a fault, and no reason to skip a test."""
+    from tenure.testing.engines.cluster import EngineFailed  # noqa: PLC0415
+
+    try:
+        yield
+    except EngineFailed as error:
+        fix = f"ip {error.what}; leave out isolated=True, or run where that is allowed"
+        raise MissingEngine("the right to make network namespaces", fix) from error
