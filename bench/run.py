@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import etcd
 import fence
 import imports
 import machine
 import office
 import simulator
 import sqlite
+import zookeeper
 
 
 class Figure(NamedTuple):
@@ -32,12 +34,14 @@ class Figure(NamedTuple):
 
 
 BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] = {
+    "etcd": etcd.figures,
     "fence": fence.figures,
     "imports": imports.figures,
     "machine": machine.figures,
     "office": office.figures,
     "simulator": simulator.figures,
     "sqlite": sqlite.figures,
+    "zookeeper": zookeeper.figures,
 }
 
 
@@ -50,7 +54,7 @@ def main(names: list[str]) -> int:
     for name in names or BENCHES:
         print(f"running {name} …", file=sys.stderr)
         figures += [Figure(*figure) for figure in BENCHES[name]()]
-    width = max(len(figure.what) for figure in figures)
+    width = max((len(figure.what) for figure in figures), default=0)  # none if an engine is missing
     print(f"{'figure':<{width}}  {'measured':>14}  {'goal':>14}")
     for figure in figures:
         sign = ">=" if figure.at_least else "<="

@@ -1,0 +1,182 @@
+"""Our side of the benches of etcd and ZooKeeper: a program of its own behind the commands and events of the peers.
+
+Arguments: the URL of the store, name, ttl in seconds.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import time
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import anyio
+from serving import in_background, say, serve
+from sides import resident_kib
+
+import tenure
+from tenure.errors import StoreError
+from tenure.model import Bid, Grant, Holder
+from tenure.office.opened import OpenStore, run_there
+from tenure.stores.etcd import EtcdStore
+from tenure.timing import Timing
+
+AT_ONCE = 25
+PAIR_EVERY_S = 0.1
+LOOK_S = 0.05
+
+
+class OurSide:
+    def __init__(self, store: OpenStore, name: str, ttl_s: float) -> None:
+        self.store, self.name, self.ttl_s = store, name, ttl_s
+        self.holder, self.serial = Holder.fresh(), 0
+        self.in_office: asyncio.Queue[tuple[int, asyncio.Event]] = asyncio.Queue()
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.leading_count = self.term_count = 0
+        self.success_at_ns: list[int] = []
+
+    # One after the other
+
+    async def claim(self, count: str) -> None:
+        """Claim and release at the store itself, and say how long each pair took."""
+        took_ns = []
+
+        async def there() -> None:
+            for _ in range(int(count)):
+                began_ns = time.monotonic_ns()
+                assert await self._pair(), "somebody else stands here"
+                took_ns.append(time.monotonic_ns() - began_ns)
+
+        await run_there(self.store.office, there())
+        say("timed", took_ns=took_ns)
+
+    async def _pair(self) -> bool:
+        self.serial += 1
+        bid = Bid(self.name, self.holder, self.serial, round(self.ttl_s * 1e9))
+        answer = await self.store.store.claim(bid)
+        await self.store.store.release(bid)
+        return isinstance(answer, Grant)
+
+    # Many who stand in one election
+
+    async def join(self, count: str) -> None:
+        """Let so many more stand."""
+        self.tasks += [in_background(self._stand()) for _ in range(int(count))]
+        say("joined")
+
+    async def pass_on(self, _: str) -> None:
+        """Let the leader resign, and say how long it took until the next one was in office."""
+        resigned = (await self.in_office.get())[1]
+        began_ns = time.monotonic_ns()
+        resigned.set()
+        following = await self.in_office.get()
+        self.in_office.put_nowait(following)
+        say("passed", took_ns=following[0] - began_ns)
+
+    async def _stand(self) -> None:
+        resigned = asyncio.Event()
+        async with tenure.Election(self.store, self.name, ttl=self.ttl_s, holder=Holder.fresh()).once():
+            self.in_office.put_nowait((time.monotonic_ns(), resigned))
+            await resigned.wait()
+
+    # Many elections that are led
+
+    async def many(self, count: str) -> None:
+        """Lead so many elections, and say what each of them takes beyond the task that its body is."""
+        self._lead_one("warm")
+        await self._all_lead(1)
+        before_kib = _kept_kib()
+        self.tasks += [asyncio.create_task(anyio.sleep_forever()) for _ in range(int(count))]
+        await asyncio.sleep(0.5)
+        plain_kib = _kept_kib() - before_kib
+        before_kib = _kept_kib()
+        for number in range(int(count)):
+            self._lead_one(str(number))
+            if number % AT_ONCE == 0:
+                # All claims at one moment would leave behind what they needed together, for none of them.
+                await self._all_lead(number)
+        await self._all_lead(int(count) + 1)
+        # Once around: what the first renewal of each asks for is not asked for again.
+        await asyncio.sleep(Timing.of(ttl=self.ttl_s).renew_every_ns / 1e9)
+        say("held", kib_each=(_kept_kib() - before_kib - plain_kib) / int(count))
+
+    async def _body(self, _: tenure.Tenure) -> None:
+        self.leading_count += 1
+        await anyio.sleep_forever()
+
+    def _lead_one(self, name: str) -> None:
+        election = tenure.Election(self.store, f"{self.name}/{name}", ttl=self.ttl_s)
+        self.tasks.append(in_background(election.lead(self._body)))
+
+    async def _all_lead(self, count: int) -> None:
+        while self.leading_count < count:  # noqa: ASYNC110  (an event for each would be a part of what is measured)
+            await asyncio.sleep(0.005)
+
+    # A load while servers fail
+
+    async def load(self, _: str) -> None:
+        """Lead, and claim and release beside it all the time."""
+        logging.getLogger("tenure").setLevel(logging.ERROR)  # That requests fail is what is wanted.
+        self.tasks.append(
+            in_background(tenure.Election(self.store, f"{self.name}/led", ttl=self.ttl_s).lead(self._serve))
+        )
+        self.tasks.append(in_background(run_there(self.store.office, self._go_on())))
+        while not (self.term_count and self.success_at_ns):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+        say("loaded")
+
+    async def gap(self, _: str) -> None:
+        """Say what was the longest time between two successes since this was last asked, and how many tenures were lost."""
+        count = len(self.success_at_ns)
+        while len(self.success_at_ns) == count:  # noqa: ASYNC110  (one that goes on has no end yet)
+            await asyncio.sleep(LOOK_S)
+        gap_ns = max(after - before for before, after in pairwise(self.success_at_ns))
+        del self.success_at_ns[:-1]
+        say("gap", gap_ns=gap_ns, lost_count=self.term_count - 1)
+
+    async def where(self, _: str) -> None:
+        """Say which member of etcd we talk to."""
+        store = self.store.store
+        assert isinstance(store, EtcdStore)
+        say("there", endpoint=store._client.endpoint)
+
+    async def _serve(self, _: tenure.Tenure) -> None:
+        self.term_count += 1
+        await anyio.sleep_forever()
+
+    async def _go_on(self) -> None:
+        while True:
+            with suppress(StoreError):
+                # It may have to wait for a key of its own, whose deletion was not answered.
+                if await self._pair():
+                    self.success_at_ns.append(time.monotonic_ns())
+            await asyncio.sleep(PAIR_EVERY_S)
+
+
+def _kept_kib() -> float:
+    gc.collect()
+    return resident_kib(os.getpid())
+
+
+async def main(url: str, name: str, ttl_s: float) -> None:
+    async with tenure.open_store(url) as store:
+        side = OurSide(store, name, ttl_s)
+        await serve(
+            {
+                "claim": side.claim,
+                "join": side.join,
+                "pass": side.pass_on,
+                "many": side.many,
+                "load": side.load,
+                "gap": side.gap,
+                "where": side.where,
+            }
+        )
+
+
+if __name__ == "__main__":
+    url, name, ttl_s = sys.argv[1:]
+    asyncio.run(main(url, name, float(ttl_s)))
