@@ -143,6 +143,25 @@ async def keys(client: EtcdClient, election: str) -> tuple[KeyValue, ...]:
     return (await client.range(Range(prefix, prefix_end(prefix), oldest_first=True), operation="look")).kvs
 
 
+async def appears(client: EtcdClient, name: str) -> KeyValue:
+    """Wait until there is a key below the name of an election, and return it."""
+
+    async def there() -> bool:
+        return await keys(client, name) != ()
+
+    await until_so(there)
+    return (await keys(client, name))[0]
+
+
+async def disappears(client: EtcdClient, name: str) -> None:
+    """Wait until there is no key below the name of an election."""
+
+    async def gone() -> bool:
+        return await keys(client, name) == ()
+
+    await until_so(gone)
+
+
 def mend(cluster: EtcdCluster) -> None:
     """Have all nodes serve again, whatever a test has done to them."""
     for node in cluster.nodes:

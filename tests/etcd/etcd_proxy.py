@@ -1,8 +1,18 @@
 """A proxy between a store and one member of a cluster, which keeps requests back and loses answers."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Self
+
+from tenure.clients.etcd.client import EtcdClient
+from tenure.clients.etcd.opening import client_of
+from tenure.clock import BootClock
+from tenure.errors import StoreError
+from tenure.model import Ended, Grant
+from tenure.stores.etcd.store import EtcdStore
+from tenure.testing.engines import EtcdCluster
+from tests.etcd.etcd_faults import bid_of
 
 _CHUNK_BYTES = 1 << 16
 
@@ -61,7 +71,7 @@ class Proxy:
 
     @property
     def held_bytes(self) -> int:
-        """How much of requests is kept back."""
+        """How much is kept back. It need not be a request: a client also answers the pings of its server."""
         return sum(len(link.held or b"") for link in self._links)
 
     def hold_requests(self) -> None:
@@ -86,3 +96,46 @@ class Proxy:
         self._links.append(link)
         task = asyncio.create_task(link.run(self._host, self._port))
         self._tasks.add(task)
+
+
+class LeapingClock(BootClock):
+    """The machine's clock, and whatever it is told to leap ahead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead_ns = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead_ns
+
+
+@asynccontextmanager
+async def apart(etcd: EtcdCluster) -> AsyncIterator[tuple[Proxy, EtcdStore, EtcdClient, LeapingClock]]:
+    """A store behind a proxy, and a client that is not."""
+    clock = LeapingClock()
+    async with (
+        Proxy(etcd.endpoints[0]) as proxy,
+        client_of(etcd.url) as direct,
+        EtcdStore(client_of(proxy.url), clock=clock) as store,
+    ):
+        yield proxy, store, direct, clock
+
+
+@asynccontextmanager
+async def lasting(store: EtcdStore, name: str) -> AsyncIterator[Grant]:
+    """A tenure that is renewed all the while, and so keeps the lease alive that it shares with others."""
+    grant = await store.claim(bid_of(name))
+    assert isinstance(grant, Grant)
+    answers: list[Grant | Ended] = []
+
+    async def renew() -> None:
+        while True:
+            with suppress(StoreError):
+                answers.append(await store.renew(grant))
+            await asyncio.sleep(grant.bid.ttl_ns / 1e9 / 10)
+
+    renewing = asyncio.create_task(renew())
+    yield grant
+    renewing.cancel()
+    await asyncio.wait([renewing])
+    assert set(answers) == {grant}

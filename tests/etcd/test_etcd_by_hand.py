@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 import tenure
 from tenure.clients.etcd.client import EtcdClient
-from tenure.clients.etcd.messages import Put, Range, Txn
+from tenure.clients.etcd.messages import Put, Range, Txn, TxnAnswer
 from tenure.clients.etcd.opening import client_of
-from tenure.errors import Reason
-from tenure.model import Ended, Grant, Wait
+from tenure.errors import OutcomeUnknown, Reason
+from tenure.model import Ended, Grant, Token, Wait
 from tenure.stores.etcd import from_url
 from tenure.stores.etcd.store import EtcdStore
 from tenure.testing.engines import EtcdCluster
@@ -206,6 +207,97 @@ def test_a_leaders_key_that_somebody_overwrote_by_hand_still_ends_with_its_lease
             assert await store.renew(grant) == grant
             (after,) = await keys(client, "overwritten")
             assert (after.lease, after.create_revision, after.value) == (key.lease, grant.token, b"hello")
+
+    play(story())
+
+
+class Interrupted(EtcdClient):
+    """A client whose connection is lost when it first puts a key back on its lease."""
+
+    losses_left = 1
+
+    async def txn(self, txn: Txn, *, operation: str) -> TxnAnswer:
+        if operation == "renew" and self.losses_left and any(isinstance(one, Put) for one in txn.success):
+            self.losses_left -= 1
+            raise OutcomeUnknown(self.address, operation, "the connection was lost")
+        return await super().txn(txn, operation=operation)
+
+
+def test_a_key_that_could_not_be_put_back_on_its_lease_is_put_back_with_the_next_renewal(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with EtcdStore(Interrupted(etcd.endpoints, address=etcd.url)) as store, client_of(etcd.url) as client:
+            grant = await store.claim(bid_of("put back late"))
+            assert isinstance(grant, Grant)
+            (key,) = await keys(client, "put back late")
+            await ctl(etcd, "put", key.key.decode(), "hello")
+            with pytest.raises(OutcomeUnknown, match="the connection was lost"):
+                await store.renew(grant)
+            assert await store.renew(grant) == grant
+            (after,) = await keys(client, "put back late")
+            assert (after.lease, after.create_revision, after.value) == (key.lease, grant.token, b"hello")
+
+    play(story())
+
+
+def test_a_standbys_key_that_somebody_overwrote_by_hand_keeps_its_place_and_still_ends_with_its_lease(
+    etcd: EtcdCluster,
+) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client), from_url(etcd.url) as other:
+            first = await other.claim(bid_of("overwritten standby"))
+            waits = await store.claim(bid_of("overwritten standby"))
+            assert isinstance(waits, Wait)
+            key = (await keys(client, "overwritten standby"))[1]
+            await ctl(etcd, "put", key.key.decode(), "hello")
+            assert await store.claim(waits.bid) == waits
+            after = (await keys(client, "overwritten standby"))[1]
+            assert (after.lease, after.create_revision) == (key.lease, key.create_revision)
+            await other.release(first.bid)
+            assert await store.claim(waits.bid) == Grant(waits.bid, Token(key.create_revision))
+
+    play(story())
+
+
+def test_many_keys_that_are_written_over_at_once_end_no_tenure_and_all_still_end_with_their_lease(
+    etcd: EtcdCluster,
+) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client):
+            claims = await asyncio.gather(*(store.claim(bid_of(f"all written over/{n}", ttl_s=60)) for n in range(230)))
+            grants = [grant for grant in claims if isinstance(grant, Grant)]
+            before = await keys(client, "all written over")
+            assert len(grants) == len(before) == 230
+            for first in range(0, 230, 100):
+                puts = tuple(Put(kv.key, b"hello") for kv in before[first : first + 100])
+                await client.txn(Txn((), puts, ()), operation="write")
+            assert await store.renew_together(grants) == grants
+            after = await keys(client, "all written over")
+            assert [(kv.lease, kv.create_revision) for kv in after] == [(kv.lease, kv.create_revision) for kv in before]
+
+    play(story())
+
+
+def test_a_word_to_resign_is_heard_although_the_leader_says_meanwhile_where_it_is(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with store_and_client(etcd) as (store, client), from_url(etcd.url) as other:
+            grant = await store.claim(bid_of("word"))
+            assert isinstance(grant, Grant)
+            assert await other.ask_to_resign("word") is not None
+            assert await store.proclaim(grant, "there:80") == grant
+            moved = replace(grant, bid=replace(grant.bid, advertise="there:80"))
+            assert store.resign_asked(moved)
+            (listed,) = [status for status in await other.elections() if status.election == "word"]
+            assert listed.resign_asked
+            assert listed.incumbent is not None
+            assert listed.incumbent.advertised == "there:80"
+            # It stays in the key for as long as this tenure lasts, and is not said to the next one.
+            assert await store.proclaim(moved, "here:80") == moved
+            assert b'"resign":true' in (await keys(client, "word"))[0].value
+            await store.release(replace(grant.bid, advertise="here:80"))
+            again = await store.claim(bid_of("word", grant.bid.holder, 2))
+            assert isinstance(again, Grant)
+            assert await store.renew(again) == again
+            assert not store.resign_asked(again)
 
     play(story())
 

@@ -4,64 +4,17 @@ The stores here reach the cluster through a proxy; a client that goes straight t
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from tenure.clients.etcd.client import EtcdClient
-from tenure.clients.etcd.messages import KeyValue, Put, Txn
+from tenure.clients.etcd.messages import Put, Txn
 from tenure.clients.etcd.opening import client_of
-from tenure.clock import BootClock
 from tenure.errors import OutcomeUnknown, StoreError
 from tenure.model import Ended, Grant, Holder, Token, Wait
 from tenure.stores.etcd.store import EtcdStore
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import bid_of, keys, play, until, until_so
-from tests.etcd.etcd_proxy import Proxy
-
-
-class LeapingClock(BootClock):
-    """The machine's clock, and whatever it is told to leap ahead."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ahead_ns = 0
-
-    def now(self) -> int:
-        return super().now() + self.ahead_ns
-
-
-@asynccontextmanager
-async def apart(etcd: EtcdCluster) -> AsyncIterator[tuple[Proxy, EtcdStore, EtcdClient, LeapingClock]]:
-    """A store behind a proxy, and a client that is not."""
-    clock = LeapingClock()
-    async with (
-        Proxy(etcd.endpoints[0]) as proxy,
-        client_of(etcd.url) as direct,
-        EtcdStore(client_of(proxy.url), clock=clock) as store,
-    ):
-        yield proxy, store, direct, clock
-
-
-@asynccontextmanager
-async def lasting(store: EtcdStore, name: str) -> AsyncIterator[Grant]:
-    """A tenure that is renewed all the while, and so keeps the lease alive that it shares with others."""
-    grant = await store.claim(bid_of(name))
-    assert isinstance(grant, Grant)
-    answers: list[Grant | Ended] = []
-
-    async def renew() -> None:
-        while True:
-            with suppress(StoreError):
-                answers.append(await store.renew(grant))
-            await asyncio.sleep(grant.bid.ttl_ns / 1e9 / 10)
-
-    renewing = asyncio.create_task(renew())
-    yield grant
-    renewing.cancel()
-    await asyncio.wait([renewing])
-    assert set(answers) == {grant}
+from tests.etcd.etcd_faults import appears, bid_of, disappears, keys, play, until
+from tests.etcd.etcd_proxy import Proxy, apart, lasting
 
 
 def test_a_claim_whose_answer_was_lost_is_found_again_with_the_same_token(etcd: EtcdCluster) -> None:
@@ -95,10 +48,10 @@ def test_a_claim_that_arrives_after_its_release_is_deleted_although_its_lease_li
             await store.release(late)
             assert await keys(direct, name) == ()
             proxy.deliver()
-            seen = await _appears(direct, name)
+            seen = await appears(direct, name)
             if asked:  # A value that is not the one that was put must not keep it either.
                 await direct.txn(Txn((), (Put(seen.key, b"resign!", seen.lease),), ()), operation="overwrite")
-            await _disappears(direct, name)
+            await disappears(direct, name)
             assert (await keys(direct, f"{name}-kept"))[0].lease == seen.lease
 
     play(story())
@@ -116,8 +69,8 @@ def test_two_claims_of_one_name_that_arrive_late_are_both_deleted(etcd: EtcdClus
                 await store.claim(bid_of("twice", holder, serial + 1))
                 await store.release(bid_of("twice", holder, serial + 1))
             proxy.deliver()
-            await _appears(direct, "twice")
-            await _disappears(direct, "twice")
+            await appears(direct, "twice")
+            await disappears(direct, "twice")
             # Nobody else's key is hit by that, although it has the same holder and the same name.
             again = await store.claim(bid_of("twice", holder, 5))
             assert isinstance(again, Grant)
@@ -156,7 +109,7 @@ def test_a_release_without_an_answer_is_repeated_until_the_key_is_gone(etcd: Etc
             proxy.hold_requests()
             with pytest.raises(OutcomeUnknown):
                 await store.release(grant.bid)
-            await _disappears(direct, "unanswered")  # Nothing of what was kept back was delivered.
+            await disappears(direct, "unanswered")  # Nothing of what was kept back was delivered.
 
     play(story())
 
@@ -169,7 +122,8 @@ def test_a_bid_that_claims_while_its_place_is_given_up_stands_anew_and_can_leave
             assert isinstance(first, Grant)
             proxy.hold_requests()
             clock.ahead_ns += 2 * bid.ttl_ns  # Its holder has not asked for longer than its lease would have lasted.
-            await until(lambda: proxy.held_bytes > 0)
+            place = store._places["given up", bid.holder]
+            await until(lambda: place.busy is not None)
             claim = asyncio.create_task(store.claim(bid))
             await asyncio.sleep(0)
             proxy.deliver()
@@ -197,7 +151,7 @@ def test_a_release_that_is_given_up_while_a_claim_is_under_way_still_takes_place
             await asyncio.wait(calls)
             proxy.deliver()
             await store.release(first.bid)
-            await _disappears(direct, "impatient")
+            await disappears(direct, "impatient")
             assert await store.read("impatient") is None
 
     play(story())
@@ -241,21 +195,6 @@ def test_a_store_that_is_closed_while_nothing_answers_ends_within_its_deadlines(
             proxy.deliver()
             # Where nobody may lead any more nothing is left once the leases have ended.
             for name in ("closed", *(f"closed/{n}" for n in range(20))):
-                await _disappears(direct, name)
+                await disappears(direct, name)
 
     play(story())
-
-
-async def _appears(client: EtcdClient, name: str) -> KeyValue:
-    async def there() -> bool:
-        return await keys(client, name) != ()
-
-    await until_so(there)
-    return (await keys(client, name))[0]
-
-
-async def _disappears(client: EtcdClient, name: str) -> None:
-    async def gone() -> bool:
-        return await keys(client, name) == ()
-
-    await until_so(gone)

@@ -119,3 +119,18 @@ def test_a_fence_that_somebody_wrote_over_is_refused_in_one_line(cluster: EtcdCl
 
     with pytest.raises(Refused, match="'seven' where a number must be"):
         asyncio.run(run())
+
+
+def test_a_fence_that_was_mended_by_hand_without_leading_zeros_lets_its_leader_write(cluster: EtcdCluster) -> None:
+    term = SimpleNamespace(fence="mended", token=7)
+    cluster.ctl("put", "tenure/fence/mended", "7")
+
+    async def run() -> None:
+        async with EtcdSink(cluster.url) as sink:
+            await sink.seal(term.fence, Token(term.token))
+            await sink.bind(term).put(b"mended/x", b"1")
+            with pytest.raises(StaleToken, match="highest seen is 7"):
+                await sink.seal(term.fence, Token(6))
+
+    asyncio.run(run())
+    assert cluster.ctl("get", "mended/x", "--print-value-only").strip() == "1"

@@ -5,13 +5,36 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from tenure.clients.etcd.messages import KeyValue, LeaseGranted, Put, PutDone, Range, RangeAnswer, Txn, TxnAnswer
+from tenure.clients.etcd.messages import (
+    Delete,
+    DeleteAnswer,
+    KeyValue,
+    LeaseGranted,
+    Put,
+    PutDone,
+    Range,
+    RangeAnswer,
+    Txn,
+    TxnAnswer,
+)
+from tenure.clock import BootClock
 from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.model import Bid, Grant, Holder, Token
 from tenure.stores.etcd.store import EtcdStore
 
 if TYPE_CHECKING:
     from tenure.clients.etcd.client import EtcdClient
+
+
+class LeapingClock(BootClock):
+    """The machine's clock, and whatever it is told to leap ahead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead_ns = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead_ns
 
 
 class HalfDeaf:
@@ -40,14 +63,15 @@ class HalfDeaf:
     async def lease_revoke(self, _: int) -> None: ...
 
     async def txn(self, txn: Txn, *, operation: str) -> TxnAnswer:
-        assert operation == "claim"
-        (condition,) = txn.compare
-        found = self.keys.get(condition.key)
-        succeeded = (found.create_revision if found else 0) == condition.operand
+        assert operation in ("claim", "release")
+        revisions = {key: kv.create_revision for key, kv in self.keys.items()}  # No key here is written twice.
+        succeeded = all(revisions.get(condition.key, 0) == condition.operand for condition in txn.compare)
         answers = tuple(self._carry_out(one) for one in (txn.success if succeeded else txn.failure))
         return TxnAnswer(self.revision, succeeded, answers)
 
-    def _carry_out(self, one: object) -> PutDone | RangeAnswer:
+    def _carry_out(self, one: object) -> PutDone | RangeAnswer | DeleteAnswer:
+        if isinstance(one, Delete):
+            return DeleteAnswer(1 if self.keys.pop(one.key, None) else 0)
         if isinstance(one, Put):
             self.revision += 1
             self.keys[one.key] = KeyValue(one.key, one.value, self.revision, self.revision, 1, one.lease)
@@ -74,5 +98,28 @@ def test_a_claim_whose_key_was_put_and_whose_renewal_was_not_sent_has_no_known_o
                 await store.claim(bid)
             engine.renewals_fail = False
             assert await store.claim(bid) == Grant(bid, Token(8))
+
+    asyncio.run(story())
+
+
+def test_a_bid_that_goes_on_asking_in_vain_is_not_given_up() -> None:
+    async def story() -> None:
+        engine, clock = HalfDeaf(), LeapingClock()
+        async with EtcdStore(cast("EtcdClient", engine), clock=clock) as store:
+            holder = Holder.fresh()
+            assert isinstance(await store.claim(Bid("a", holder, 1, 60 * 10**9)), Grant)  # It makes the lease.
+            bid = Bid("b", holder, 1, 60 * 10**9)
+            engine.renewals_fail = True
+            for _ in range(3):
+                with pytest.raises(OutcomeUnknown, match="no connection"):
+                    await store.claim(bid)
+                clock.ahead_ns += 2 * bid.ttl_ns  # Three times this is longer than a bid stands that does not ask.
+                await store._give_up(store._places["b", holder])  # As whoever keeps the lease does if it is due.
+            assert b"b/beef" in engine.keys
+            engine.renewals_fail = False
+            assert await store.claim(bid) == Grant(bid, Token(8))
+            clock.ahead_ns += 2 * bid.ttl_ns
+            await store._give_up(store._places["b", holder])
+            assert b"b/beef" not in engine.keys
 
     asyncio.run(story())

@@ -1,9 +1,11 @@
 """Which outcome each error of etcd is, and that a person is told what to do."""
 
+import asyncio
+
 import pytest
 
 from tenure.clients.etcd.failures import LeaseGone, failure
-from tenure.clients.etcd.stream import NOT_GRPC, Said
+from tenure.clients.etcd.stream import NOT_GRPC, PROXY, Said, Stream
 from tenure.errors import OutcomeUnknown, Refused
 
 
@@ -30,6 +32,7 @@ from tenure.errors import OutcomeUnknown, Refused
         (2, "something new", OutcomeUnknown, "something new"),
         (16, "etcdserver: invalid auth token", Refused, "auth-token"),
         (NOT_GRPC, "HTTP status 404 and text/html", Refused, "no etcd"),
+        (PROXY, "HTTP status 504 and text/html", OutcomeUnknown, "a proxy answered HTTP status 504"),
     ],
 )
 def test_each_error_has_one_outcome_and_says_what_to_do(code: int, text: str, outcome: type, told: str) -> None:
@@ -37,3 +40,34 @@ def test_each_error_has_one_outcome_and_says_what_to_do(code: int, text: str, ou
     assert type(error) is outcome
     assert told in str(error)
     assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("http_status", "outcome"),
+    [
+        (400, Refused),
+        (404, Refused),
+        (415, Refused),
+        (408, OutcomeUnknown),
+        (429, OutcomeUnknown),
+        (200, OutcomeUnknown),
+        (302, OutcomeUnknown),
+        (500, OutcomeUnknown),
+        (502, OutcomeUnknown),
+        (503, OutcomeUnknown),
+        (504, OutcomeUnknown),
+    ],
+)
+def test_an_answer_without_grpc_is_a_refusal_only_if_nobody_can_have_passed_the_request_on(
+    http_status: int, outcome: type
+) -> None:
+    async def story() -> None:
+        stream = Stream(1, 0, lambda _: None)
+        stream.heard_headers({b":status": b"%d" % http_status, b"content-type": b"text/html"})
+        stream.heard_end()
+        with pytest.raises(Said) as said:
+            await stream.ended
+        assert type(failure(said.value, "etcd://h", "claim")) is outcome
+        assert str(http_status) in said.value.text
+
+    asyncio.run(story())

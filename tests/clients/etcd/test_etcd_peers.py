@@ -3,17 +3,22 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenure.clients.etcd.client import EtcdClient
-from tenure.clients.etcd.http2 import PREFACE, Flag, Kind, frame, header_block
-from tenure.clients.etcd.stream import Lost, NotSent, Said
+from tenure.clients.etcd.http2 import PREFACE, Flag, Headers, Kind, frame, header_block
+from tenure.clients.etcd.stream import Lost, NotSent, Said, Stream
 from tenure.clients.etcd.transport import Connection
+from tenure.clients.etcd.watches import Watches
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError, Unreachable
 from tests.clients.etcd.etcd_client_rig import play, until
+
+if TYPE_CHECKING:
+    from tenure.clients.etcd.link import Link
 
 GREETING = frame(Kind.SETTINGS, 0, 0, b"")
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -141,6 +146,47 @@ def test_a_call_that_the_server_broke_off_may_have_been_carried_out() -> None:
     leaving = frame(Kind.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
     assert isinstance(told(saying(GREETING, reset)), OutcomeUnknown)
     assert isinstance(told(saying(GREETING, leaving)), OutcomeUnknown)
+
+
+class Polite:
+    """A member that ends every watch at once, and says that all is well. It stands for the link and its connection."""
+
+    heard_at_s = 0.0
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.opened_count = 0
+
+    def check(self, _: str) -> None: ...
+
+    async def attempt(self, _: str, send: Callable[["Polite", Headers], Awaitable[object]]) -> object:
+        return await send(self, ())
+
+    async def open(self, _path: str, _headers: Headers, on_message: Callable[[bytes], None]) -> Stream:
+        self.opened_count += 1
+        stream = Stream(1, 0, on_message)
+        stream.finish(None)
+        return stream
+
+    def send(self, _: Stream, *_messages: bytes) -> None: ...
+
+    def reset(self, _: Stream) -> None: ...
+
+
+def test_a_member_that_ends_every_watch_without_an_error_is_asked_less_and_less_often() -> None:
+    async def story() -> None:
+        member = Polite()
+        watches = Watches(cast("Link", member), idle_s=10)
+        wait = asyncio.create_task(watches.deleted(b"key", 1))
+        await until(lambda: member.opened_count > 3)
+        assert watches._failure_count >= 3  # Every one of them doubles the pause before the next.
+        wait.cancel()
+        await asyncio.wait([wait])
+        assert watches._task is not None
+        watches._task.cancel()
+        await asyncio.wait([watches._task])
+
+    play(story())
 
 
 @pytest.mark.parametrize(

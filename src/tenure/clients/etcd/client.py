@@ -54,10 +54,12 @@ class EtcdClient(Link):
     async def close(self) -> None:
         """Leave the cluster. Whoever still waits for an answer is told that it will not come."""
         self._open = False
-        await self._watches.close()
-        if self._connection is not None:
-            self._connection.abort("the client was closed")
-            self._connection = None
+        try:
+            await self._watches.close()
+        finally:
+            if self._connection is not None:
+                self._connection.abort("the client was closed")
+                self._connection = None
 
     async def txn(self, txn: Txn, *, operation: str) -> TxnAnswer:
         """Carry out a transaction, once."""

@@ -12,10 +12,12 @@ an error that we do not know may have come after the request was carried out.
 | RESOURCE_EXHAUSTED | too many requests, or larger than max | Refused: turned away at the door |
 | RESOURCE_EXHAUSTED | mvcc: database space exceeded | **OutcomeUnknown**: the request that crosses the quota is applied and then answered with this error |
 | UNAVAILABLE | request timed out, leader changed, no leader, server stopped | OutcomeUnknown: it may be in the log already, and be applied by the next leader |
+| no gRPC, HTTP 4xx but 408 and 429 | | Refused: nobody who says so has passed it on |
+| no gRPC, any other HTTP status | | **OutcomeUnknown**: a proxy that gives up (504) may have passed it on before |
 | DATA_LOSS, INTERNAL, UNKNOWN, CANCELLED, DEADLINE_EXCEEDED, ABORTED | | OutcomeUnknown |
 """
 
-from tenure.clients.etcd.stream import NOT_GRPC, Said
+from tenure.clients.etcd.stream import NOT_GRPC, PROXY, Said
 from tenure.errors import OutcomeUnknown, Refused, StoreError
 
 INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED = 3, 5, 6, 7
@@ -76,13 +78,15 @@ def wants_other_member(said: Said) -> bool:
 
 def leaves_member(said: Said) -> bool:
     """Say whether the next call had better go to another member: this one has no leader, or does not answer in time."""
-    return said.code == NOT_GRPC or (said.code == UNAVAILABLE and not said.text.endswith("leader changed"))
+    return said.code in (NOT_GRPC, PROXY) or (said.code == UNAVAILABLE and not said.text.endswith("leader changed"))
 
 
 def failure(said: Said, address: str, operation: str) -> StoreError:
     """Return the error for what etcd said."""
     if said.code == NOT_GRPC:
         return Refused(address, operation, f"that is no etcd 3.4 or newer: it answered {said.text}")
+    if said.code == PROXY:
+        return OutcomeUnknown(address, operation, f"a proxy answered {said.text}: does it pass gRPC on to etcd?")
     advice = next((f"; {advice}" for text, advice in _ADVICE if text in said.text), "")
     detail = said.text.removeprefix("etcdserver: ") + advice
     if said.code == NOT_FOUND and said.text.endswith(_LEASE_NOT_FOUND):

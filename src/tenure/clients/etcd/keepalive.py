@@ -69,12 +69,20 @@ class Keepalive:
         return await self._link.attempt("renew a lease", exchange)
 
     async def _stream(self, connection: Connection, token: Headers) -> Stream:
-        if self._opened is not None and self._opened[0] is connection and not self._opened[1].ended.done():
-            return self._opened[1]
-        self._unanswered = {}
+        if (opened := self._opened_on(connection)) is not None:
+            return opened
         stream = await connection.open(_PATH, token, self._heard)
+        if (opened := self._opened_on(connection)) is not None:  # By another renewal, while this one waited for room.
+            connection.reset(stream)
+            return opened
+        self._unanswered = {}
         self._opened = connection, stream
         return stream
+
+    def _opened_on(self, connection: Connection) -> Stream | None:
+        if self._opened is None or self._opened[0] is not connection or self._opened[1].ended.done():
+            return None
+        return self._opened[1]
 
     def _heard(self, data: bytes) -> None:
         header, (lease, ttl_s) = codec.decode_lease(data)

@@ -91,7 +91,8 @@ class Link:
         except ValueError as error:
             raise OutcomeUnknown(self.address, operation, f"the answer cannot be read ({error})") from error
         self.heed(header, floor)
-        self.check(operation)
+        if self._over:  # Whoever answered has carried it out; only what comes later is refused.
+            raise OutcomeUnknown(self.address, operation, self._over)
         return answer
 
     async def attempt(self, operation: str, send: Callable[[Connection, Headers], Awaitable[T]]) -> T:

@@ -5,9 +5,12 @@ import struct
 from collections.abc import Callable
 from urllib.parse import unquote
 
-NOT_GRPC = -1  # in place of a status: whoever answered speaks HTTP/2 and no gRPC
+# In place of a status, if whoever answered speaks HTTP/2 and no gRPC: it has turned the request away, or it stands between
+# us and one who may have carried it out.
+NOT_GRPC, PROXY = -1, -2
 UNKNOWN = 2
 
+_MAY_HAVE_PASSED = (b"408", b"429")  # A proxy that has sent the request on says these too.
 _PREFIX = struct.Struct(">?I")  # of a gRPC message: compressed or not, and its length
 _MESSAGE_MAX_BYTES = 64 << 20  # All elections of a cluster are far below; a length out of rubbish bytes is above.
 
@@ -60,7 +63,8 @@ class Stream:
         content_type = headers.get(b"content-type", b"application/grpc")
         if http_status != b"200" or not content_type.startswith(b"application/grpc"):
             said = b"HTTP status %b and %b" % (http_status, content_type)
-            self._status = Said(NOT_GRPC, said.decode("ascii", "replace"))
+            turned_away = http_status[:1] == b"4" and http_status not in _MAY_HAVE_PASSED
+            self._status = Said(NOT_GRPC if turned_away else PROXY, said.decode("ascii", "replace"))
         elif (code := headers.get(b"grpc-status")) == b"0":
             self._status = None
         elif code is not None:

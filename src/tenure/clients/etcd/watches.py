@@ -16,7 +16,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from tenure.clients.etcd import codec
-from tenure.clients.etcd.failures import UNAUTHENTICATED, leaves_member, wants_fresh_token
+from tenure.clients.etcd.failures import UNAUTHENTICATED, leaves_member, wants_fresh_token, wants_other_member
 from tenure.clients.etcd.http2 import Headers
 from tenure.clients.etcd.link import Link
 from tenure.clients.etcd.messages import Range, WatchAnswer
@@ -81,11 +81,10 @@ class Watches:
 
     async def close(self) -> None:
         """End the stream; whoever waits is told so."""
+        self._fail_all(Refused(self._link.address, "watch", "the client is closed"))
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        self._fail_all(Refused(self._link.address, "watch", "the client is closed"))
+            await asyncio.wait([self._task])
 
     def _fail_all(self, error: StoreError) -> None:
         for wait in self._waits:
@@ -136,14 +135,14 @@ class Watches:
                     await asyncio.wait((stream.ended,), timeout=self._idle_s - (silent_s if self._waits else 0))
             stream.ended.result()
         except Said as said:
-            self._failure_count += 1
             if wants_fresh_token(said):
                 self._link.forget_token(token)
-            elif leaves_member(said):
+            elif leaves_member(said) or wants_other_member(said):
                 self._link.leave(connection, said.text)
         except (Lost, NotSent):
-            self._failure_count += 1
+            pass
         finally:
+            self._failure_count += 1  # However politely it ended: opening it anew at once may go on for ever.
             self._opened = None
             connection.reset(stream)
             self._creating.clear()

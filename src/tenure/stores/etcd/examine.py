@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 # github.com/etcd-io/etcd/issues/13766
 _LOSES_WRITES: Final = "upgrade to 3.5.3 or newer: a member that is killed under load may lose what was committed"
-_BROKEN: Final = dict.fromkeys(("3.5.0", "3.5.1", "3.5.2"), _LOSES_WRITES)
+# github.com/etcd-io/etcd/issues/15247
+_REVOKES: Final = (
+    "upgrade to 3.4.31, 3.5.13 or newer: a leader that stalls may end the leases of others that still live"
+)
+BROKEN: Final = {
+    **{f"3.4.{patch}": _REVOKES for patch in range(31)},
+    **{f"3.5.{patch}": _LOSES_WRITES if patch < 3 else _REVOKES for patch in range(13)},  # noqa: PLR2004
+}
 _ALARMS: Final = {
     "NOSPACE": "its database is full, so nobody can take office: compact and defragment it, then etcdctl alarm disarm",
     "CORRUPT": "its members disagree on their data: replace the one that is wrong, then etcdctl alarm disarm",
@@ -43,7 +50,7 @@ async def examine(store: "EtcdStore", client: EtcdClient, ttl_ns: int) -> list[F
     if not statuses:
         raise _nobody_answers(client.address, [one for one in seen.values() if isinstance(one, StoreError)])
     found = [
-        judge_versions({endpoint: status.version for endpoint, status in statuses.items()}, _BROKEN),
+        judge_versions({endpoint: status.version for endpoint, status in statuses.items()}, BROKEN),
         judge_space(max(status.db_size_bytes for status in statuses.values())),
         good("clock", "not told by the engine, and no lease depends on it"),
         *await _encryption(client, statuses),

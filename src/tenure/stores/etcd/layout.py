@@ -76,6 +76,11 @@ def found(answer: TxnAnswer, part: int) -> tuple[KeyValue, ...]:
     return ranged.kvs
 
 
+def looks_like_a_candidate(key: bytes) -> bool:
+    """Say whether a key ends in a lease id. Whether it has that lease, etcd 3.7 tells only with its value."""
+    return _LEASE.match(key, key.rfind(b"/") + 1) is not None
+
+
 def split(key: bytes, lease: int) -> bytes | None:
     """Return the name of the election that a key with this lease is a candidate of; None if it is none."""
     name, slash, tail = key.rpartition(b"/")

@@ -4,7 +4,8 @@ Rules of this file
 1. A place counts a full ttl from a renewal that was sent after it asked (rule 1): an answer to an earlier one is not
    for it.
 2. A lease lives on for as long as one of its places does. So a place that its holder no longer prolongs is given up by
-   deleting its key, at the moment when a lease of its own would have ended (rule 6).
+   deleting its key, at the moment when a lease of its own would have ended (rule 6). Whether that moment has come is
+   decided when nothing else is under way for the place: a claim that is granted meanwhile prolongs it.
 3. Two candidates of one election never share a lease: their keys would be one.
 4. A put or delete that was given up unanswered may reach the engine at any later time. The put would stand in the queue
    for as long as others keep the lease alive; the delete would end the office of whoever has the same key by then. So a
@@ -29,8 +30,12 @@ NEVER: Final = 2**63
 # A lease is looked after six times in its ttl, and renewed if nobody has for a third of it: three tries before it ends.
 _LOOKS_PER_TTL: Final = 6
 _RENEW_PER_TTL: Final = 3
-# Keys without an answer that one lease is watched for, in one request per look. A lease with more takes no new places.
+# The keeper sleeps no shorter than this, whatever is due.
+_PAUSE_MIN_NS: Final = 50 * 10**6
+# A lease with so many keys without an answer takes no new places. It may get more of them: all its places may be released
+# in vain at once. The engine takes 128 deletions in one request.
 _LINGERING_MAX: Final = 32
+_DELETIONS_MAX: Final = 100
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +80,7 @@ class Leases:
         self._client, self._clock, self._give_up = client, clock, give_up
         self._by_ttl: dict[int, list[Lease]] = {}
         self._granting: dict[int, asyncio.Task[Lease]] = {}
+        self._keepers: set[asyncio.Task[None]] = set()
 
     async def take(self, place: Place) -> Lease:
         """Return a lease for this place, and attach it."""
@@ -96,7 +102,9 @@ class Leases:
         sent_at = self._clock.now()
         granted = await self._client.lease_grant(ttl_s)
         lease = Lease(granted.lease, ttl_s * 10**9, sent_at)
-        self._by_ttl.setdefault(ttl_s, []).append(lease)
+        # Those that are over are forgotten: one that nobody stands on is never renewed, and ends by itself.
+        kept = [one for one in self._by_ttl.get(ttl_s, ()) if one.places or sent_at - one.sent_at < one.ttl_ns]
+        self._by_ttl[ttl_s] = [*kept, lease]
         self._attach(lease, place)
         return lease
 
@@ -115,6 +123,8 @@ class Leases:
         lease.places[place.key] = place
         if lease.keeper is None or lease.keeper.done():
             lease.keeper = asyncio.create_task(self._keep(lease))
+            self._keepers.add(lease.keeper)
+            lease.keeper.add_done_callback(self._keepers.discard)
 
     def detach(self, place: Place, *, lingers: bool) -> None:
         """Take a place off its lease; ``lingers``: a put or delete of its key may still land."""
@@ -149,14 +159,15 @@ class Leases:
                 place.waiting.cancel()
 
     async def _keep(self, lease: Lease) -> None:
-        pause_s = lease.ttl_ns / 1e9 / _LOOKS_PER_TTL
+        due_in_ns = NEVER
         while not lease.gone and (lease.places or lease.lingering):
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(min(lease.ttl_ns // _LOOKS_PER_TTL, max(due_in_ns, _PAUSE_MIN_NS)) / 1e9)
             now = self._clock.now()
-            for place in [place for place in lease.places.values() if place.due_at <= now]:
-                await self._give_up(place)
+            due = [place for place in lease.places.values() if place.due_at <= now]
+            await asyncio.gather(*map(self._give_up, due))
             with suppress(StoreError):  # Whoever leads hears of it by its own renewal.
                 await self._look_after(lease, now)
+            due_in_ns = min((place.due_at for place in lease.places.values()), default=NEVER) - self._clock.now()
 
     async def _look_after(self, lease: Lease, now: int) -> None:
         if not lease.places:
@@ -166,14 +177,16 @@ class Leases:
             return
         if now - lease.sent_at >= lease.ttl_ns // _RENEW_PER_TTL:
             await self.renew(lease, now)
-        if lease.lingering:
-            deletions = tuple(Delete(key) for key in sorted(lease.lingering))
-            await self._client.txn(Txn((), deletions, ()), operation="release")
+        lingering = sorted(lease.lingering)
+        for first in range(0, len(lingering), _DELETIONS_MAX):
+            deletions = tuple(Delete(key) for key in lingering[first : first + _DELETIONS_MAX])
+            with suppress(StoreError):  # One that fails keeps the others from nothing.
+                await self._client.txn(Txn((), deletions, ()), operation="release")
 
     async def close(self) -> None:
         """Stop keeping, and end every lease on which nobody leads. The others end by themselves, when nobody may lead."""
         leases = [lease for same_ttl in self._by_ttl.values() for lease in same_ttl]
-        keepers = [lease.keeper for lease in leases if lease.keeper is not None]
+        keepers = list(self._keepers)  # Also those of leases that are lost.
         for keeper in keepers:
             keeper.cancel()
         free = [lease for lease in leases if not any(place.leading for place in lease.places.values())]

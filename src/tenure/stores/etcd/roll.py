@@ -3,17 +3,17 @@
 A lease that lives says nothing of its keys: one of them may have been deleted by hand. A few places are compared in one
 transaction, which is exact. Many are too many for that: the engine takes 128 comparisons, and a hundred transactions per
 heartbeat would cost a process with 10,000 elections several percent of a core. For them the lease is asked which keys it
-has, in one request. Those that it has not are looked at more closely, and some of the others in turn: whether somebody asks
-their holder to leave.
+has, in one request. Those that it has not are all looked at more closely, and some of the others in turn: whether somebody
+asks their holder to leave.
 
 A plain put by hand takes a key off its lease, and it would then stay for ever when its holder is gone. It is put back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tenure.clients.etcd.client import EtcdClient
-from tenure.clients.etcd.messages import Put, Range, Txn, modified
+from tenure.clients.etcd.messages import KeyValue, Put, Range, Txn, modified
 from tenure.stores.etcd.layout import found
 from tenure.stores.etcd.leases import Lease, Place
 
@@ -29,8 +29,11 @@ async def call_the_roll(client: EtcdClient, lease: Lease, places: Sequence[Place
     first = lease.looked_at % len(places)
     lease.looked_at = first + _COMPARED_MAX
     astray = [place for place in places if place.key not in there]
-    closely = list(dict.fromkeys([*astray, *places[first : first + _COMPARED_MAX]]))[:_COMPARED_MAX]
-    return set(places).difference(astray, closely) | await _look_at(client, lease, closely)
+    closely = list(dict.fromkeys([*astray, *places[first : first + _COMPARED_MAX]]))
+    present = set(places).difference(closely)
+    for at in range(0, len(closely), _COMPARED_MAX):
+        present |= await _look_at(client, lease, closely[at : at + _COMPARED_MAX])
+    return present
 
 
 async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) -> set[Place]:
@@ -40,16 +43,26 @@ async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) ->
     answer = await client.txn(Txn(compare, unchanged, tuple(Range(place.key) for place in places)), operation="renew")
     if answer.succeeded:
         return set(places)
-    present, astray = set(), []
+    astray: dict[Place, KeyValue] = {}
+    present = set()
     for number, place in enumerate(places):
         for kv in found(answer, number):
             if kv.create_revision == place.revision:
                 present.add(place)
-                place.modified, place.resign_asked = kv.mod_revision, place.names.entry(kv).resign_asked
-                if kv.lease != lease.number:
-                    astray.append(kv)
+                place.resign_asked = place.names.entry(kv).resign_asked
+                if kv.lease == lease.number:
+                    place.modified = kv.mod_revision
+                else:
+                    astray[place] = kv
     if astray:
-        unchanged_since = tuple(modified(kv.key, kv.mod_revision) for kv in astray)
-        put_back = tuple(Put(kv.key, kv.value, lease.number) for kv in astray)
-        await client.txn(Txn(unchanged_since, put_back, ()), operation="renew")
+        await _put_back(client, lease, astray)
     return present
+
+
+async def _put_back(client: EtcdClient, lease: Lease, astray: Mapping[Place, KeyValue]) -> None:
+    unchanged_since = tuple(modified(kv.key, kv.mod_revision) for kv in astray.values())
+    puts = tuple(Put(kv.key, kv.value, lease.number) for kv in astray.values())
+    answer = await client.txn(Txn(unchanged_since, puts, ()), operation="renew")
+    if answer.succeeded:  # Else what they were last seen as is out of date, and so they are looked at again.
+        for place in astray:
+            place.modified = answer.revision

@@ -9,15 +9,15 @@ goes one renewal of the lease. So an office is granted only by an answer in whic
 """
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections import Counter
+from contextlib import AsyncExitStack, suppress
 from operator import attrgetter
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self
 
 from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.failures import LeaseGone
-from tenure.clients.etcd.messages import Delete, Put, Range, Txn, TxnAnswer, created
+from tenure.clients.etcd.messages import Delete, Put, Range, Txn, TxnAnswer, created, modified
 from tenure.clock import BootClock, Clock
 from tenure.errors import OutcomeUnknown, Refused, StoreError
 from tenure.model import Bid, Ended, Grant, Holder, Incumbent, Wait, token
@@ -28,9 +28,8 @@ from tenure.stores.etcd.layout import Names, found
 from tenure.stores.etcd.leases import NEVER, Lease, Leases, Place
 from tenure.stores.etcd.roll import call_the_roll
 from tenure.stores.etcd.survey import leader_of, leave_a_word, list_elections, proclaim
+from tenure.stores.etcd.turns import Turns
 from tenure.stores.examining import Finding
-
-T = TypeVar("T")
 
 # A standby asks again after at most two and a half ttl (``Timing.recheck_after_ns``); one that has not is no more.
 _STANDBY_TTLS: Final = 3
@@ -48,7 +47,8 @@ _TRAITS: Final = Traits(
     ttl_min_ns=10**9,
     ttl_max_ns=7 * 24 * 3600 * 10**9,
     # The engine counts whole seconds and at least one and a half of its election timeouts (2 s as shipped), looks for
-    # leases that are over twice a second, and ends them by consensus.
+    # leases that are over twice a second, and ends them by consensus. This is for as long as its leader stays: a new one
+    # begins all leases anew, so that what it takes to elect it and a whole ttl come on top.
     expiry_slack_ns=2 * 10**9,
 )
 
@@ -61,7 +61,9 @@ class EtcdStore:
         self._clock = BootClock() if clock is None else clock
         self._leases = Leases(client, self._clock, self._give_up)
         self._places: dict[tuple[str, Holder], Place] = {}
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._ttls: Counter[int] = Counter()  # how many places have which ttl
+        self._call_timeout_s = client.call_timeout_s
+        self._turns = Turns()
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
@@ -70,10 +72,10 @@ class EtcdStore:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._under_way:
-            await asyncio.wait(self._under_way)  # Each has a deadline.
-        await self._leases.close()
-        await self._client.__aexit__(kind, error, traceback)
+        async with AsyncExitStack() as closing:  # Each step is taken, also if the one before it is cancelled.
+            closing.push_async_callback(self._client.__aexit__, kind, error, traceback)
+            closing.push_async_callback(self._leases.close)
+            await self._turns.all_ended()
 
     @property
     def traits(self) -> Traits:
@@ -86,7 +88,7 @@ class EtcdStore:
     @property
     def identity(self) -> str:
         # The same election has the same fence, whether a part of its name stands in the URL or not.
-        return f"etcd/{self._client.cluster_id:016x}/{self._namespace}".rstrip("/")
+        return f"etcd/{self._client.cluster_id:016x}/{self._namespace}".removesuffix("/")
 
     # The office
 
@@ -95,7 +97,6 @@ class EtcdStore:
         if not _TRAITS.ttl_min_ns <= bid.ttl_ns <= _TRAITS.ttl_max_ns:
             rule = f"a ttl of {bid.ttl_ns / 1e9:g} s is not between {_TRAITS.ttl_min_ns / 1e9:g} s and a week"
             raise Refused(self.address, "claim", rule)
-        self._client.call_timeout_s = min(self._client.call_timeout_s, bid.ttl_ns / 1e9 / _CALLS_PER_TTL)
         while (answer := await self._claim(bid, asked_at)) is None:
             pass  # Its place was given up while it waited to use it.
         return answer
@@ -103,18 +104,19 @@ class EtcdStore:
     async def _claim(self, bid: Bid, asked_at: int) -> Grant | Wait | None:
         who = bid.election, bid.holder
         while (place := self._places.get(who)) is not None and place.bid.serial < bid.serial:
-            await self._alone(place, self._leave(place))
+            await self._turns.alone(place, self._leave(place))
         if place is not None and place.bid.serial > bid.serial:
             return Wait(bid, await self.read(bid.election))
         if place is None:
             place = self._places[who] = Place(bid, Names.of(self._namespace, bid.election), entry_of(bid).encode())
-        return await self._alone(place, self._stand(place, asked_at))
+            self._count(bid.ttl_ns, 1)
+        return await self._turns.alone(place, self._stand(place, asked_at))
 
     async def _stand(self, place: Place, asked_at: int) -> Grant | Wait | None:
         if not self._stands(place):
             return None
-        if place.due_at == NEVER:  # It may come to stand without ever hearing of it.
-            place.due_at = asked_at + _STANDBY_TTLS * place.bid.ttl_ns
+        # Also if this fails: it may come to stand without ever hearing of it, and goes on asking.
+        place.due_at = asked_at + _STANDBY_TTLS * place.bid.ttl_ns
         for _ in range(_TRIES_MAX):
             try:
                 lease = place.lease or await self._leases.take(place)
@@ -137,7 +139,7 @@ class EtcdStore:
         try:
             await asyncio.sleep(0)  # So that both go out in one piece: a second one costs more than a turn of the loop.
             if place.revision:
-                answer = await self._find(place)
+                answer = await self._find(place, lease)
             else:
                 answer = await self._put(place, lease)
         except LeaseGone:
@@ -165,23 +167,27 @@ class EtcdStore:
         answer = await self._client.txn(txn, operation="claim")
         if answer.succeeded:
             place.revision = place.modified = answer.revision
+            place.resign_asked = False  # That was said to an earlier key.
             return answer
         (there,) = found(answer, 0)
         if there.value == place.value:  # An earlier try has arrived, whose answer was lost.
-            place.revision, place.modified = there.create_revision, there.mod_revision
+            place.revision = there.create_revision
+            place.modified = there.mod_revision if there.lease == lease.number else 0
         else:  # Nobody else's key has our lease in its name: somebody wrote it by hand.
             gone = Txn((created(place.key, there.create_revision),), (Delete(place.key),), ())
             await self._client.txn(gone, operation="claim")
         return None
 
-    async def _find(self, place: Place) -> TxnAnswer | None:
+    async def _find(self, place: Place, lease: Lease) -> TxnAnswer | None:
         names = place.names
-        txn = Txn((created(place.key, place.revision),), (names.oldest(), names.before(place.revision)), ())
+        txn = Txn((modified(place.key, place.modified),), (names.oldest(), names.before(place.revision)), ())
         answer = await self._client.txn(txn, operation="claim")
-        if not answer.succeeded:  # Deleted, by hand or with its lease.
+        if answer.succeeded:
+            return answer
+        # Deleted, by hand or with its lease; or written over, and then it is put back on its lease.
+        if not await call_the_roll(self._client, lease, [place]):
             place.revision = 0
-            return None
-        return answer
+        return None
 
     async def _judge(self, place: Place, answer: TxnAnswer) -> Grant | Wait | None:
         """Say what an answer means whose last two parts are the first key of the queue, and those next to ours."""
@@ -239,7 +245,7 @@ class EtcdStore:
 
     async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
         place = self._held(grant)
-        said = place is not None and await self._alone(place, proclaim(self._client, place, address))
+        said = place is not None and await self._turns.alone(place, proclaim(self._client, place, address))
         return grant if said else Ended(grant.bid, grant.token)
 
     def _drop(self, place: Place, lease: Lease) -> None:
@@ -259,12 +265,13 @@ class EtcdStore:
         place = self._places.get((bid.election, bid.holder))
         if place is not None and place.bid == bid:
             # Also if its caller is cancelled while it waits for a claim to end: nobody would ask for it again.
-            await asyncio.shield(self._start(self._alone(place, self._leave(place))))
+            await asyncio.shield(self._turns.start(self._turns.alone(place, self._leave(place))))
 
     async def _leave(self, place: Place) -> None:
         """Delete the key and forget the place. If that is not answered, whoever looks after the lease goes on with it."""
         if not self._stands(place):
             return  # Another release was before this one.
+        place.leading = False  # A renewal that is answered meanwhile must not say that it leads.
         lingers = bool(place.unsure or place.revision)
         try:
             if lingers and place.lease is not None and not place.lease.gone:
@@ -275,15 +282,28 @@ class EtcdStore:
 
     async def _give_up(self, place: Place) -> None:
         with suppress(StoreError):
-            await self._alone(place, self._leave(place))
+            await self._turns.alone(place, self._leave_if_due(place))
+
+    async def _leave_if_due(self, place: Place) -> None:
+        if place.due_at <= self._clock.now():  # A claim that this has waited for may have been granted.
+            await self._leave(place)
 
     def _forget(self, place: Place, *, lingers: bool) -> None:
         if self._stands(place):
             del self._places[place.bid.election, place.bid.holder]
+            self._count(place.bid.ttl_ns, -1)
         self._leases.detach(place, lingers=lingers)
         place.due_at = NEVER
         if place.waiting is not None:
             place.waiting.cancel()
+
+    def _count(self, ttl_ns: int, by: int) -> None:
+        """Note that a place has come or gone, and have calls end in time for the shortest ttl that there is."""
+        self._ttls[ttl_ns] += by
+        if not self._ttls[ttl_ns]:
+            del self._ttls[ttl_ns]
+        shortest_s = min(self._ttls, default=_TRAITS.ttl_max_ns) / 1e9
+        self._client.call_timeout_s = min(self._call_timeout_s, shortest_s / _CALLS_PER_TTL)
 
     # Those who have not the office
 
@@ -321,29 +341,3 @@ class EtcdStore:
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._client, ttl_ns)
-
-    async def _alone(self, place: Place, work: Coroutine[Any, Any, T]) -> T:
-        """Do one thing at a time to a place, to its end: who is cancelled stops waiting for it and no more.
-
-        A release that overtook a put on its way would leave a key behind that nobody knows of.
-        """
-        while place.busy is not None:
-            try:
-                await asyncio.wait([place.busy])
-            except asyncio.CancelledError:
-                work.close()
-                raise
-        place.busy = task = self._start(work)
-        task.add_done_callback(lambda _: setattr(place, "busy", None))
-        return await asyncio.shield(task)
-
-    def _start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: "asyncio.Task[Any]") -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            task.exception()  # Its caller may be gone, and then nobody else will ask.

@@ -1,19 +1,23 @@
 """What can be learnt of elections, and said to their leaders, by one who does not stand."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final
 
 from tenure.clients.etcd.client import EtcdClient
-from tenure.clients.etcd.messages import KeyValue, Put, Range, Txn, created, modified, prefix_end
+from tenure.clients.etcd.messages import KeyValue, Put, Range, Txn, modified, prefix_end
 from tenure.errors import OutcomeUnknown, Refused
 from tenure.model import Incumbent
 from tenure.stores.base import ElectionStatus
 from tenure.stores.entry import entry_of
-from tenure.stores.etcd.layout import Names, split
+from tenure.stores.etcd.layout import Names, found, looks_like_a_candidate, split
 from tenure.stores.etcd.leases import Place
 
 # A cluster may hold a million keys of others (Kubernetes keeps its own there), and all would have to be read.
 _LISTED_MAX: Final = 20_000
+# All values at once may be more than the client takes as one message: each may have a megabyte and a half.
+_READ_MAX: Final = 32
 _TRIES_MAX: Final = 4
 
 
@@ -29,7 +33,8 @@ async def leader_of(client: EtcdClient, names: Names, operation: str) -> KeyValu
 async def list_elections(client: EtcdClient, namespace: str) -> list[ElectionStatus]:
     """Return every election below ``namespace`` in which somebody stands. Of the others the engine keeps nothing."""
     start = namespace.encode() or b"\0"
-    everything = Range(start, prefix_end(start) if namespace else b"\0", limit=_LISTED_MAX + 1, oldest_first=True)
+    end = prefix_end(start) if namespace else b"\0"
+    everything = Range(start, end, limit=_LISTED_MAX + 1, keys_only=True)
     answer = await client.range(everything, operation="elections")
     if len(answer.kvs) > _LISTED_MAX:
         rule = (
@@ -37,11 +42,21 @@ async def list_elections(client: EtcdClient, namespace: str) -> list[ElectionSta
         )
         raise Refused(client.address, "elections", rule)
     queues: dict[bytes, list[KeyValue]] = {}
-    for kv in answer.kvs:
+    for kv in await _read(client, [kv.key for kv in answer.kvs if looks_like_a_candidate(kv.key)]):
         name = split(kv.key, kv.lease)
         if name is not None:
             queues.setdefault(name, []).append(kv)
     return [_status(namespace, name, queues[name]) for name in sorted(queues)]
+
+
+async def _read(client: EtcdClient, keys: Sequence[bytes]) -> list[KeyValue]:
+    """Read keys, of which some may be gone by now, and return them oldest first."""
+    kvs: list[KeyValue] = []
+    for first in range(0, len(keys), _READ_MAX):
+        some = tuple(Range(key) for key in keys[first : first + _READ_MAX])
+        answer = await client.txn(Txn((), some, ()), operation="elections")
+        kvs += [kv for part in range(len(some)) for kv in found(answer, part)]
+    return sorted(kvs, key=attrgetter("create_revision"))
 
 
 def _status(namespace: str, name: bytes, queue: list[KeyValue]) -> ElectionStatus:
@@ -58,16 +73,27 @@ def _status(namespace: str, name: bytes, queue: list[KeyValue]) -> ElectionStatu
 
 
 async def proclaim(client: EtcdClient, place: Place, address: str) -> bool:
-    """Write anew where a leader is, as ``Proclaim`` in Go does. False: its key is no more."""
+    """Write anew where a leader is, as ``Proclaim`` in Go does. False: its key is no more.
+
+    A word to resign that was written meanwhile stays: whoever left it was told that it would be heard.
+    """
     if place.lease is None or not place.revision:
         return False
     bid = replace(place.bid, advertise=address)
-    value = entry_of(bid).encode()
-    put = Put(place.key, value, place.lease.number)
-    answer = await client.txn(Txn((created(place.key, place.revision),), (put,), ()), operation="proclaim")
-    if answer.succeeded:
-        place.bid, place.value, place.modified = bid, value, answer.revision
-    return answer.succeeded
+    entry = entry_of(bid)
+    for _ in range(_TRIES_MAX):
+        value = (entry.asked_to_resign() if place.resign_asked else entry).encode()
+        put = Put(place.key, value, place.lease.number)
+        unchanged = modified(place.key, place.modified)
+        answer = await client.txn(Txn((unchanged,), (put,), (Range(place.key),)), operation="proclaim")
+        if answer.succeeded:
+            place.bid, place.value, place.modified = bid, entry.encode(), answer.revision
+            return True
+        there = [kv for kv in found(answer, 0) if kv.create_revision == place.revision]
+        if not there:
+            return False
+        place.modified, place.resign_asked = there[0].mod_revision, place.names.entry(there[0]).resign_asked
+    raise OutcomeUnknown(client.address, "proclaim", "the key changed with every try")
 
 
 async def leave_a_word(client: EtcdClient, names: Names) -> Incumbent | None:

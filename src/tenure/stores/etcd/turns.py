@@ -1,0 +1,48 @@
+"""What is under way for the places of one store: one thing at a time for each of them, and to its end."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tenure.stores.etcd.leases import Place
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Every piece of work that is under way. Used on one event loop."""
+
+    def __init__(self) -> None:
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def alone(self, place: Place, work: Coroutine[Any, Any, T]) -> T:
+        """Do one thing at a time to a place, to its end: who is cancelled stops waiting for it and no more.
+
+        A release that overtook a put on its way would leave a key behind that nobody knows of.
+        """
+        while place.busy is not None:
+            try:
+                await asyncio.wait([place.busy])
+            except asyncio.CancelledError:
+                work.close()
+                raise
+        place.busy = task = self.start(work)
+        task.add_done_callback(lambda _: setattr(place, "busy", None))
+        return await asyncio.shield(task)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin something that goes on also if its caller does not."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def all_ended(self) -> None:
+        """Wait for all of it. Each has a deadline."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # Its caller may be gone, and then nobody else will ask.
