@@ -117,7 +117,7 @@ async def freeze(leader: Candidate, database: Path) -> None:
             while True:
                 leader.stop()
                 try:
-                    connection.execute("BEGIN IMMEDIATE")
+                    connection.execute("BEGIN EXCLUSIVE")  # not even a reader may be inside
                 except sqlite3.OperationalError:
                     leader.signal(signal.SIGCONT)
                     await asyncio.sleep(0)

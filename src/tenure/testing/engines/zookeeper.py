@@ -64,7 +64,7 @@ class ZooKeeperEnsemble(Cluster):
         return [*inside, java(), *_JAVA_FLAGS, "-cp", self.binary.program, _MAIN, str(settings)]
 
     def serves(self, node: Node) -> bool:
-        return _STATE in self.ask(node, "mntr")
+        return _STATE in self.ask(node, "mntr") and (self.tls is None or _listens(node))
 
     def leads(self, node: Node) -> bool:
         status = self.ask(node, "mntr")
@@ -111,3 +111,12 @@ class ZooKeeperEnsemble(Cluster):
         server, store = tls.issue(f"{self.folder.name}-{node.name}", node.host), node.folder / "keys.pem"
         store.write_bytes(server.key.read_bytes() + server.certificate.read_bytes())
         return store
+
+
+def _listens(node: Node) -> bool:
+    """Whether its encrypted port is open, which comes after the plain one."""
+    try:
+        socket.create_connection((node.host, int(node.endpoint.rpartition(":")[2])), timeout=_ASK_S).close()
+    except OSError:
+        return False
+    return True
