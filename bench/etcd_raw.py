@@ -6,8 +6,12 @@ A program of its own behind the commands and events of the peers. Arguments: the
 import asyncio
 import sys
 import time
+from pathlib import Path
 
-from serving import in_background, say, serve
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.peers.lines import say
+from tests.peers.serving import in_background, serve
 
 from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.messages import Delete, Put, Range, Txn, TxnAnswer, created

@@ -11,11 +11,16 @@ import sys
 import time
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import anyio
-from serving import in_background, say, serve
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from sides import resident_kib
+from tests.peers.lines import say
+from tests.peers.serving import in_background, serve
 
 import tenure
 from tenure.errors import StoreError

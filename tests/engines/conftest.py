@@ -33,9 +33,4 @@ def shared(make: Callable[..., Cluster]) -> Iterator[Cluster]:
 def cluster(shared: Cluster) -> Iterator[Cluster]:
     """Three nodes, all of which serve. A test may leave them in any state."""
     yield shared
-    for node in shared.nodes:
-        if node.paused:
-            node.resume()
-        if not node.running:
-            node.start()
-    shared.wait_until_serving(shared.nodes)
+    shared.mend()

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import mend
 
 
 @pytest.fixture(scope="session")
@@ -18,11 +17,11 @@ def newest_etcd() -> Iterator[EtcdCluster]:
 def newest(newest_etcd: EtcdCluster) -> Iterator[EtcdCluster]:
     """Three nodes of the newest etcd on this machine, for what takes long. A test may leave them in any state."""
     yield newest_etcd
-    mend(newest_etcd)
+    newest_etcd.mend()
 
 
 @pytest.fixture
 def cluster(etcd: EtcdCluster) -> Iterator[EtcdCluster]:
     """Three nodes, of each etcd on this machine. A test may leave them in any state."""
     yield etcd
-    mend(etcd)
+    etcd.mend()

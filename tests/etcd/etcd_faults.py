@@ -162,19 +162,6 @@ async def disappears(client: EtcdClient, name: str) -> None:
     await until_so(gone)
 
 
-def mend(cluster: EtcdCluster) -> None:
-    """Have all nodes serve again, whatever a test has done to them."""
-    for node in cluster.nodes:
-        if node.cut is not None:
-            node.heal()
-        if node.paused:
-            node.resume()
-    for node in cluster.nodes:
-        if not node.running:
-            node.launch()
-    cluster.wait_until_serving(cluster.nodes)
-
-
 def counted(cluster: EtcdCluster) -> Counter[str]:
     """How many calls, and messages of streams, have reached the cluster, as it counts them: ``started Txn`` and so on."""
     counts: Counter[str] = Counter()

@@ -12,7 +12,8 @@ from tenure.model import Ended, Grant, Holder
 from tenure.stores.etcd.store import EtcdStore
 from tenure.testing.engines import EtcdCluster
 from tests.etcd.etcd_faults import bid_of, disappears, keys, play, until
-from tests.etcd.etcd_proxy import Proxy, apart, lasting
+from tests.etcd.etcd_proxy import apart, lasting
+from tests.proxy import Proxy
 
 
 def test_a_place_that_was_due_and_is_claimed_in_time_is_not_given_up(etcd: EtcdCluster) -> None:
@@ -115,7 +116,7 @@ def test_one_short_ttl_makes_calls_impatient_only_for_as_long_as_somebody_has_it
 def test_a_store_whose_closing_is_cancelled_leaves_no_connection_and_no_task_behind(etcd: EtcdCluster) -> None:
     async def story() -> None:
         async with Proxy(etcd.endpoints[0]) as proxy:
-            store = EtcdStore(client_of(proxy.url))
+            store = EtcdStore(client_of(f"etcd://{proxy.endpoint}"))
             await store.__aenter__()
             await store.claim(bid_of("hurried"))
             proxy.hold_requests()

@@ -14,7 +14,8 @@ from tenure.model import Ended, Grant, Holder, Token, Wait
 from tenure.stores.etcd.store import EtcdStore
 from tenure.testing.engines import EtcdCluster
 from tests.etcd.etcd_faults import appears, bid_of, disappears, keys, play, until
-from tests.etcd.etcd_proxy import Proxy, apart, lasting
+from tests.etcd.etcd_proxy import apart, lasting
+from tests.proxy import Proxy
 
 
 def test_a_claim_whose_answer_was_lost_is_found_again_with_the_same_token(etcd: EtcdCluster) -> None:
@@ -181,7 +182,7 @@ def test_a_standby_that_claims_again_after_it_was_given_up_goes_to_the_end_of_th
 def test_a_store_that_is_closed_while_nothing_answers_ends_within_its_deadlines(etcd: EtcdCluster) -> None:
     async def story() -> None:
         async with Proxy(etcd.endpoints[0]) as proxy, client_of(etcd.url) as direct:
-            async with EtcdStore(client_of(proxy.url)) as store:
+            async with EtcdStore(client_of(f"etcd://{proxy.endpoint}")) as store:
                 waits = await store.claim(bid_of("closed"))
                 behind = await store.claim(bid_of("closed"))
                 assert isinstance(waits, Grant)

@@ -8,7 +8,7 @@ import pytest
 import tenure
 from tenure.clients.etcd.opening import client_of
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import Candidate, keys, member_of, mend, now_ns, play
+from tests.etcd.etcd_faults import Candidate, keys, member_of, now_ns, play
 
 
 @pytest.mark.parametrize("which", ["the leader", "the one that the candidate talks to"])
@@ -28,7 +28,7 @@ def test_a_tenure_of_five_seconds_outlives_a_node(cluster: EtcdCluster, which: s
                 await asyncio.to_thread(node.kill if fate == "killed" else node.pause)
                 await ada.renews(now_ns())
                 assert member_of(store, cluster) is not node
-                await asyncio.to_thread(mend, cluster)
+                await asyncio.to_thread(cluster.mend)
                 await ada.renews(now_ns())
                 assert bob.facts == []
 

@@ -12,7 +12,7 @@ from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.model import Ended, Grant
 from tenure.stores.etcd import from_url
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import Candidate, bid_of, member_of, mend, now_ns, play
+from tests.etcd.etcd_faults import Candidate, bid_of, member_of, now_ns, play
 
 # What a member is cut off from, and whether only what is sent to it is lost.
 CUTS: list[tuple[Literal["peers", "clients"] | None, bool]] = [
@@ -33,7 +33,7 @@ def isolated_etcd() -> Iterator[EtcdCluster]:
 @pytest.fixture
 def isolated(isolated_etcd: EtcdCluster) -> Iterator[EtcdCluster]:
     yield isolated_etcd
-    mend(isolated_etcd)
+    isolated_etcd.mend()
 
 
 @pytest.mark.parametrize(("from_", "one_way"), CUTS)
@@ -53,7 +53,7 @@ def test_a_tenure_goes_on_when_the_member_that_it_renews_at_is_cut_off(
                 node = member_of(store, isolated)
                 await asyncio.to_thread(node.partition, from_, one_way=one_way)
                 await ada.renews(now_ns())
-                await asyncio.to_thread(mend, isolated)
+                await asyncio.to_thread(isolated.mend)
                 await ada.renews(now_ns())
                 assert bob.facts == []
 
@@ -80,7 +80,7 @@ def test_a_member_without_its_peers_never_grants_or_renews_anything(isolated: Et
             while not isinstance(granted := await majority.claim(taken), Grant):
                 await majority.changed(granted)
             assert granted.token > held.token
-            await asyncio.to_thread(mend, isolated)
+            await asyncio.to_thread(isolated.mend)
             assert await store.renew(held) == Ended(held.bid, held.token)
 
     play(story())

@@ -8,7 +8,7 @@ import tenure
 from tenure.errors import OutcomeUnknown, Reason, Unreachable
 from tenure.stores.etcd import from_url
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import TTL_S, Candidate, bid_of, mend, now_ns, play, until
+from tests.etcd.etcd_faults import TTL_S, Candidate, bid_of, now_ns, play, until
 
 
 @pytest.mark.parametrize("fate", ["killed", "paused"])
@@ -34,7 +34,7 @@ def test_without_a_quorum_a_leader_lapses_in_time_and_leads_again_when_it_is_bac
             assert not term.valid
             assert [fact.reason for fact in ada.left] in ([Reason.STORE_GONE], [Reason.LAPSED])
             assert ada.tokens == [term.token]
-            await asyncio.to_thread(mend, newest)
+            await asyncio.to_thread(newest.mend)
             again = await ada.leads()
             assert ada.tokens == [term.token, again.token]
             assert again.token > term.token

@@ -4,20 +4,17 @@ Arguments: election|lock, the URL of the store, name, ttl in seconds.
 """
 
 import asyncio
-import os
 import sys
 import time
-import traceback
-from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import tenure
 from tenure.errors import StoreError, TenureOver
 from tenure.model import Holder
 from tenure.office.opened import OpenStore, run_there
 from tenure.stores.base import CanList
-from tests.peers.lines import obey, say
+from tests.peers.lines import say
+from tests.peers.serving import in_background, serve
 
 ASK_S = 0.005
 
@@ -33,7 +30,7 @@ class Peer:
 
     async def campaign(self, value: str) -> None:
         self.resigned.clear()
-        self.standing = _in_background(self._stand(value))
+        self.standing = in_background(self._stand(value))
 
     async def resign(self, _: str) -> None:
         assert self.standing is not None
@@ -41,7 +38,7 @@ class Peer:
         await self.standing
 
     async def observe(self, _: str) -> None:
-        self.observing = _in_background(self._look())
+        self.observing = in_background(self._look())
 
     async def time(self, count: str) -> None:
         """Take and leave the office, and say how long each pair took."""
@@ -55,7 +52,7 @@ class Peer:
 
     async def _stand(self, value: str) -> None:
         holder = Holder.fresh()
-        told = _in_background(self._tell_of_the_queue(holder))
+        told = in_background(self._tell_of_the_queue(holder))
         try:
             async with self._stay(holder, value) as term:
                 try:
@@ -98,31 +95,12 @@ class Peer:
                 say("observed", value=incumbent.advertised)
 
 
-def _in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Start a task that ends the program if it fails: its driver would wait for an event that cannot come."""
-
-    def ended(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            traceback.print_exception(error)
-            os._exit(1)
-
-    task = asyncio.create_task(work)
-    task.add_done_callback(ended)
-    return task
-
-
-async def serve(kind: str, url: str, name: str, ttl_s: float) -> None:
-    loop = asyncio.get_running_loop()
-
-    def there(act: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:
-        return lambda argument: asyncio.run_coroutine_threadsafe(act(argument), loop).result()
-
+async def run(kind: str, url: str, name: str, ttl_s: float) -> None:
     async with tenure.open_store(url) as store:
         peer = Peer(kind, store, name, ttl_s)
-        commands = {"campaign": peer.campaign, "resign": peer.resign, "observe": peer.observe, "time": peer.time}
-        await asyncio.to_thread(obey, {name: there(act) for name, act in commands.items()})
+        await serve({"campaign": peer.campaign, "resign": peer.resign, "observe": peer.observe, "time": peer.time})
 
 
 if __name__ == "__main__":
     kind, url, name, ttl_s = sys.argv[1:]
-    asyncio.run(serve(kind, url, name, float(ttl_s)))
+    asyncio.run(run(kind, url, name, float(ttl_s)))

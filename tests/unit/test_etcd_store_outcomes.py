@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from tests.leaping import LeapingClock
 
 from tenure.clients.etcd.messages import (
     Delete,
@@ -17,24 +18,12 @@ from tenure.clients.etcd.messages import (
     Txn,
     TxnAnswer,
 )
-from tenure.clock import BootClock
 from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.model import Bid, Grant, Holder, Token
 from tenure.stores.etcd.store import EtcdStore
 
 if TYPE_CHECKING:
     from tenure.clients.etcd.client import EtcdClient
-
-
-class LeapingClock(BootClock):
-    """The machine's clock, and whatever it is told to leap ahead."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ahead_ns = 0
-
-    def now(self) -> int:
-        return super().now() + self.ahead_ns
 
 
 class HalfDeaf:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.engines import Binary, ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_rig import TICK_MS, mend
+from tests.zookeeper.zookeeper_rig import TICK_MS
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def anyio_backend() -> str:
 def ensemble(zookeeper: ZooKeeperEnsemble) -> Iterator[ZooKeeperEnsemble]:
     """Three nodes, of each ZooKeeper on this machine."""
     yield zookeeper
-    mend(zookeeper)
+    zookeeper.mend()
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def newest_zookeeper() -> Iterator[ZooKeeperEnsemble]:
 def newest(newest_zookeeper: ZooKeeperEnsemble) -> Iterator[ZooKeeperEnsemble]:
     """Three nodes of the newest ZooKeeper on this machine."""
     yield newest_zookeeper
-    mend(newest_zookeeper)
+    newest_zookeeper.mend()
 
 
 @pytest.fixture

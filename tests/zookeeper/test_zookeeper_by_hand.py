@@ -15,10 +15,10 @@ from tenure.model import Ended, Holder, Wait
 from tenure.stores.zookeeper import ZooKeeperStore, from_url
 from tenure.stores.zookeeper.names import name_for
 from tenure.testing.engines import ZooKeeperEnsemble
+from tests.leaping import LeapingClock
 from tests.zookeeper.zookeeper_rig import (
     TICK_MS,
     TTL_NS,
-    JumpingClock,
     bid,
     children_of,
     delete_children,
@@ -228,7 +228,7 @@ async def test_elections_are_listed_with_who_leads_and_who_waits(newest: ZooKeep
 async def test_a_process_that_stood_still_says_a_word_a_tick_before_it_believes_in_an_answer(
     newest: ZooKeeperEnsemble,
 ) -> None:
-    clock = JumpingClock()
+    clock = LeapingClock()
     async with ZooKeeperStore(settings_of(newest.url), clock=clock) as store:
         grant = await wins(store, bid("hand/stood-still"))
         assert await store.renew(grant) == grant

@@ -13,7 +13,7 @@ from tenure.model import Bid, Grant
 from tenure.stores.base import Store
 from tenure.stores.zookeeper import from_url
 from tenure.testing.engines import ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_proxy import Proxy
+from tests.proxy import Proxy
 from tests.zookeeper.zookeeper_rig import LIMIT_S, bid, children_of, operator, server_of, session_of, until, waits, wins
 
 pytestmark = pytest.mark.anyio

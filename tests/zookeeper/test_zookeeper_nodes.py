@@ -9,7 +9,7 @@ from tenure.model import Ended, Grant
 from tenure.stores.base import Store
 from tenure.stores.zookeeper import from_url
 from tenure.testing.engines import Node, ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_rig import LIMIT_S, bid, mend, server_of, session_of, takes_over, until, waits, wins
+from tests.zookeeper.zookeeper_rig import LIMIT_S, bid, server_of, session_of, takes_over, until, waits, wins
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ async def test_without_a_quorum_nobody_leads_and_with_it_everything_goes_on(ense
         assert isinstance(refusal.value, Unreachable | OutcomeUnknown)
         with pytest.raises((Unreachable, OutcomeUnknown)):
             await other.claim(wait.bid)
-        await to_thread.run_sync(mend, ensemble)
+        await to_thread.run_sync(ensemble.mend)
         # The tenure was not renewed for longer than its ttl, or was just in time: either way there is one leader, in the end.
         if isinstance(await renewed(store, grant), Grant):
             await store.release(grant.bid)

@@ -19,11 +19,11 @@ from tenure.errors import OutcomeUnknown, StoreError, Unreachable
 from tenure.model import Bid, Grant, Wait
 from tenure.stores.zookeeper import ZooKeeperStore, from_url
 from tenure.testing.engines import ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_proxy import Proxy
+from tests.leaping import LeapingClock
+from tests.proxy import Proxy
 from tests.zookeeper.zookeeper_rig import (
     LIMIT_S,
     TICK_MS,
-    JumpingClock,
     bid,
     children_of,
     session_of,
@@ -218,7 +218,7 @@ async def test_many_different_ttls_one_after_another_take_few_sessions(newest: Z
 
 
 async def test_a_session_by_which_nobody_stands_ends_after_a_while(newest: ZooKeeperEnsemble) -> None:
-    clock = JumpingClock()
+    clock = LeapingClock()
     async with ZooKeeperStore(settings_of(newest.url), clock=clock) as store:
         asked = bid("sessions/idle")
         await wins(store, asked)

@@ -20,8 +20,8 @@ from tenure.sinks.base import Bound, Verify
 from tenure.sinks.zookeeper import ZooKeeperSink
 from tenure.testing import SINK_CONTRACT, check_sink_promise
 from tenure.testing.engines import ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_proxy import Proxy
-from tests.zookeeper.zookeeper_rig import mend, operator
+from tests.proxy import Proxy
+from tests.zookeeper.zookeeper_rig import operator
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ class ZooKeeperSinkRig:
     def _restart(self) -> None:
         for node in self.ensemble.nodes:
             node.stop()
-        mend(self.ensemble)
+        self.ensemble.mend()
 
 
 def term(fence: str, token: int) -> Bound:

@@ -95,30 +95,6 @@ def server_of(session: Session) -> str:
     return session._endpoints[0]
 
 
-def mend(ensemble: ZooKeeperEnsemble) -> None:
-    """Have every node run, and one of them lead."""
-    for node in ensemble.nodes:
-        if node.paused:
-            node.resume()
-        if not node.running:
-            node.launch()
-    ensemble.wait_until_serving(ensemble.nodes)
-    ensemble.leader()
-
-
-class JumpingClock(BootClock):
-    """A clock that runs ahead when it is told to, as it does over a pause of the whole process."""
-
-    __slots__ = ("ahead_ns",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ahead_ns = 0
-
-    def now(self) -> int:
-        return super().now() + self.ahead_ns
-
-
 class ZooKeeperRig:
     """One ensemble in real time."""
 
@@ -144,7 +120,7 @@ class ZooKeeperRig:
     def _restart(self) -> None:
         for node in self.ensemble.nodes:
             node.stop()
-        mend(self.ensemble)
+        self.ensemble.mend()
 
     async def pass_time(self, ns: int) -> None:
         await asyncio.sleep(ns / 1e9)

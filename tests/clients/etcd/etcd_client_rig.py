@@ -17,9 +17,7 @@
 """
 
 import asyncio
-import re
 import uuid
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Self
@@ -30,9 +28,6 @@ from tenure.testing.engines import EtcdCluster, Node
 
 # Patience, not a measure: what is right comes in a few seconds, and what is wrong never comes.
 PATIENCE_S = 40.0
-_COUNTED = re.compile(
-    r'^grpc_server_(?P<kind>\w+)_total\{.*grpc_method="(?P<method>\w+)".*\} (?P<count>\S+)$', re.MULTILINE
-)
 
 
 def play(story: Coroutine[Any, Any, None]) -> None:
@@ -92,26 +87,6 @@ async def get(client: EtcdClient, key: bytes) -> RangeAnswer:
 async def armed(client: EtcdClient, count: int = 1) -> None:
     """Wait until etcd has taken over so many waits."""
     await until(lambda: len(client._watches._armed) == count)
-
-
-def mend(cluster: EtcdCluster) -> None:
-    """Have all nodes serve again, whatever a test has done to them."""
-    for node in cluster.nodes:
-        if node.paused:
-            node.resume()
-    for node in cluster.nodes:
-        if not node.running:
-            node.launch()
-    cluster.wait_until_serving(cluster.nodes)
-
-
-def counted(cluster: EtcdCluster) -> Counter[str]:
-    """How many calls and messages have reached the cluster, as it counts them: ``msg_received LeaseKeepAlive`` and so on."""
-    counts: Counter[str] = Counter()
-    for node in cluster.nodes:
-        for match in _COUNTED.finditer(cluster._ask(node, "/metrics")):
-            counts[f"{match['kind']} {match['method']}"] += int(float(match["count"]))
-    return counts
 
 
 class Forwarder:

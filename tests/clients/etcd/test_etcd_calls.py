@@ -22,7 +22,8 @@ from tenure.clients.etcd.messages import (
 )
 from tenure.errors import OutcomeUnknown, Refused
 from tenure.testing.engines import EtcdCluster
-from tests.clients.etcd.etcd_client_rig import Forwarder, client_of, counted, delete, fresh_key, get, play, put, until
+from tests.clients.etcd.etcd_client_rig import Forwarder, client_of, delete, fresh_key, get, play, put, until
+from tests.etcd.etcd_faults import counted
 
 
 def test_a_transaction_does_one_branch_and_tells_what_it_found(etcd: EtcdCluster) -> None:

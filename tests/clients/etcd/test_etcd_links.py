@@ -8,13 +8,13 @@ import pytest
 from tenure.clients.etcd.client import EtcdClient
 from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.testing.engines import EtcdCluster
-from tests.clients.etcd.etcd_client_rig import Forwarder, client_of, follower_of, fresh_key, get, mend, play, put, until
+from tests.clients.etcd.etcd_client_rig import Forwarder, client_of, follower_of, fresh_key, get, play, put, until
 
 
 @pytest.fixture
 def cluster(etcd: EtcdCluster) -> Iterator[EtcdCluster]:
     yield etcd
-    mend(etcd)
+    etcd.mend()
 
 
 def test_a_frozen_member_costs_one_call_and_the_next_goes_elsewhere(cluster: EtcdCluster) -> None:
@@ -124,7 +124,7 @@ def test_without_a_quorum_nothing_is_promised_and_it_comes_back_by_itself(cluste
             for _ in range(3):
                 with pytest.raises((OutcomeUnknown, Unreachable)):
                     await put(client, fresh_key())
-            mend(cluster)
+            cluster.mend()
             await put(client, fresh_key())
 
     play(story())

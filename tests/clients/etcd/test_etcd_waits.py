@@ -12,21 +12,20 @@ from tests.clients.etcd.etcd_client_rig import (
     Forwarder,
     armed,
     client_of,
-    counted,
     delete,
     follower_of,
     fresh_key,
-    mend,
     play,
     put,
     until,
 )
+from tests.etcd.etcd_faults import counted
 
 
 @pytest.fixture
 def cluster(etcd: EtcdCluster) -> Iterator[EtcdCluster]:
     yield etcd
-    mend(etcd)
+    etcd.mend()
 
 
 def test_a_wait_ends_with_the_deletion_of_its_key_and_with_nothing_else(cluster: EtcdCluster) -> None:
@@ -170,7 +169,7 @@ def test_a_member_without_a_leader_is_left_although_it_answers(cluster: EtcdClus
                 node.kill()
             await until(lambda: client.endpoint != lonely.endpoint)
             assert not wait.done()
-            mend(cluster)
+            cluster.mend()
             await delete(client, key)
             await wait
 

@@ -197,6 +197,19 @@ class Cluster(ABC):
         """Whether enough nodes run, and reach each other, to decide anything."""
         return sum(node.among_peers for node in self.nodes) > self.size // 2
 
+    def mend(self) -> None:
+        """Have every node serve again, whatever was done to it, and one of them lead."""
+        for node in self.nodes:
+            if node.cut is not None:
+                node.heal()
+            if node.paused:
+                node.resume()
+        for node in self.nodes:
+            if not node.running:
+                node.launch()
+        self.wait_until_serving(self.nodes)
+        self.leader()
+
     def keep(self) -> None:
         """Keep the folder with data and logs when the block ends, even if it ends well."""
         self._kept = True

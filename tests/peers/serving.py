@@ -1,18 +1,12 @@
-"""What the sides written in Python on asyncio share: commands of stdin that run on their event loop."""
+"""What peers written in Python on asyncio share: commands of stdin that run on their event loop."""
 
 import asyncio
 import os
-import sys
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from tests.peers.lines import obey, say
-
-__all__ = ["in_background", "say", "serve"]
+from tests.peers.lines import obey
 
 Act = Callable[[str], Coroutine[Any, Any, None]]
 

@@ -1,4 +1,4 @@
-"""A proxy between a store and one server of an ensemble, which keeps requests back and loses answers."""
+"""A proxy between a store and one server of its engine, which keeps requests back and loses answers."""
 
 import asyncio
 from contextlib import suppress
@@ -57,6 +57,7 @@ class Proxy:
 
     @property
     def held_bytes(self) -> int:
+        """How much is kept back. It need not be a request: a client also answers the pings of its server."""
         return sum(len(link.held or b"") for link in self._links)
 
     def hold_requests(self) -> None:
