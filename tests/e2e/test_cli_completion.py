@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.user import at_home
 
 PASSWORD = "hunter2"
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "XDG_"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return kept | {"HOME": str(tmp_path), "PATH": path}
+    return at_home(tmp_path, PATH=path)
 
 
 @pytest.fixture

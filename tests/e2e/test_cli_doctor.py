@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.user import at_home
 
 from tenure.stores.etcd.examine import BROKEN
 from tenure.testing.engines import EngineFailed, EtcdCluster, Tls, ZooKeeperEnsemble
@@ -26,10 +27,7 @@ class Desk:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "XDG_", "COLUMNS"))
-        }
-        self.environment = kept | {"HOME": str(home), "TERM": "xterm-256color"}
+        self.environment = at_home(home, TERM="xterm-256color")
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

@@ -4,7 +4,6 @@ One line that says what to do, exit code 69, no traceback, no password, and an e
 """
 
 import http.server
-import os
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.user import at_home
 
 from tenure.testing.engines import EtcdCluster, Tls, ZooKeeperEnsemble
 
@@ -40,11 +40,10 @@ def told(tmp_path: Path) -> Tell:
 
 
 def _run(home: Path, command: tuple[str, ...], url: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "XDG_"))}
     body = ["--", "true"] if command[0] == "run" else []
     run = subprocess.run(
         [sys.executable, "-m", "tenure", *command, "--store", url, *body],
-        env=kept | {"HOME": str(home)},
+        env=at_home(home),
         capture_output=True,
         text=True,
         check=False,

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.user import at_home
 
 PASSWORD = "hunter2"
 READING = [("status",), ("watch", "--for", "0"), ("resign", "x")]
@@ -19,15 +20,10 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def environment(home: Path, **variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "XDG_"))}
-    return kept | {"HOME": str(home)} | variables
-
-
 def tenure(home: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "tenure", *arguments],
-        env=environment(home, **variables),
+        env=at_home(home, **variables),
         capture_output=True,
         text=True,
         check=False,
@@ -207,7 +203,7 @@ def test_output_that_nobody_reads_is_exit_code_74_without_a_word(home: Path, arg
     os.close(reader)
     command = [sys.executable, "-m", "tenure", *arguments]
     run = subprocess.run(
-        command, env=environment(home), stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+        command, env=at_home(home), stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60
     )
     os.close(writer)
     assert (run.returncode, run.stderr) == (74, "")
@@ -226,7 +222,7 @@ def test_closed_output_is_an_error_only_for_who_prints(
     home: Path, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     closing = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "tenure", *arguments]
-    run = subprocess.run(closing, env=environment(home), stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    run = subprocess.run(closing, env=at_home(home), stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     assert (run.returncode, run.stderr) == (code, said)
 
 
@@ -236,7 +232,7 @@ def signalled_while_importing(home: Path, number: signal.Signals, pid: str) -> "
     start = f"import os\nos.REAL = os.getpid()\nos.getpid = lambda: {pid}\nfrom tenure.cli.main import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", start],
-        env=environment(home, PYTHONPATH=str(home)),
+        env=at_home(home, PYTHONPATH=str(home)),
         capture_output=True,
         text=True,
         check=False,
@@ -255,7 +251,7 @@ def test_an_interrupt_while_it_leaves_makes_no_traceback(home: Path) -> None:
         "from tenure.cli.main import main\nmain()"
     )
     run = subprocess.run(
-        [sys.executable, "-c", start], env=environment(home), capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", start], env=at_home(home), capture_output=True, text=True, check=False, timeout=60
     )
     assert (run.returncode, run.stderr) == (-signal.SIGINT, "")
 
@@ -314,7 +310,7 @@ def test_warnings_of_python_do_not_reach_the_user(home: Path) -> None:
     main = "import warnings\nfrom tenure.cli.main import main\n"
     run = subprocess.run(
         [sys.executable, "-c", main + "import sys, atexit\natexit.register(warnings.warn, 'for developers')\nmain()"],
-        env=environment(home),
+        env=at_home(home),
         capture_output=True,
         text=True,
         check=False,

@@ -1,7 +1,6 @@
 """``tenure status``, ``watch`` and ``resign`` beside a real leader in another process."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.user import at_home
 
 DEADLINE_S = 60.0
 
@@ -39,8 +39,7 @@ class Desk:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.store = home / ".local" / "state" / "tenure" / "tenure.db"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "XDG_"))}
-        self.environment = kept | {"HOME": str(home)}
+        self.environment = at_home(home)
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

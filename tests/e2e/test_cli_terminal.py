@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.user import at_home
 
 DEADLINE_S = 60.0
 TENURE = [sys.executable, "-m", "tenure"]
@@ -22,8 +23,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "XDG_", "COLUMNS"))}
-    return kept | {"HOME": str(tmp_path), "TERM": "xterm-256color"}
+    return at_home(tmp_path, TERM="xterm-256color")
 
 
 @contextmanager

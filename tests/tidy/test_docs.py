@@ -10,7 +10,6 @@
 import ast
 import contextlib
 import io
-import os
 import re
 import shlex
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.user import at_home
 
 ROOT = Path(__file__).parents[2]
 SNIPPET_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -106,12 +106,6 @@ def commands(markdown: str) -> Iterator[tuple[list[str], int]]:
                 expected = _EXIT.search(line)
                 words = shlex.split(line.removeprefix("$ "), comments=True)
                 yield words, int(expected["code"]) if expected else 0
-
-
-def at_home(folder: Path) -> dict[str, str]:
-    """The environment of a user who lives in ``folder`` and has settled nothing yet."""
-    given = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
-    return {**given, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
 
 
 def dead_links(markdown: str, folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from tests.user import at_home
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -44,12 +45,10 @@ class Terminal:
 
     def _start(self, command: str) -> None:
         assert self._end() in {None, 0}, f"it fails before {command!r}"
-        home = {name: str(self._folder) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
-        given = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
         self._running = subprocess.Popen(
             ["sh", "-c", command],  # noqa: S607
             cwd=self._folder,
-            env={**given, **home, "PATH": f"{BIN}{os.pathsep}{given['PATH']}"},
+            env=at_home(self._folder, PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}"),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
