@@ -8,7 +8,7 @@ from tenure.clock import BootClock
 from tenure.core.candidate import Candidate
 from tenure.core.effects import Claim, Renew
 from tenure.core.events import Granted, Sealed, Stand, Tick
-from tenure.model import Grant, Holder, Token
+from tenure.model import Bid, Grant, Holder, Token
 from tenure.timing import Timing
 
 STEPS = 20_000
@@ -19,7 +19,7 @@ ROUNDS = 25
 def _step_us() -> float:
     """Return the median of single steps of a leader that renews: tick, grant, tick, grant …"""
     timing = Timing.of()
-    candidate = Candidate("bench", Holder("bench", 1, "x"), timing)
+    candidate = Candidate(Bid("bench", Holder("bench", 1, "x"), 0, timing.ttl_ns), timing)
     claim = candidate.step(Stand(), 0)[0]
     assert isinstance(claim, Claim)
     grant = Grant(claim.bid, Token(1))

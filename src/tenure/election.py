@@ -27,6 +27,8 @@ class Election(Standing):
     the process.
     """
 
+    __slots__ = ()
+
     async def lead(
         self,
         body: Callable[[Tenure], Awaitable[T]],

@@ -7,6 +7,7 @@ Units: every duration and instant is an integer of nanoseconds and its name ends
 import os
 import secrets
 import socket
+import sys
 from dataclasses import dataclass, field
 from typing import NewType
 
@@ -36,7 +37,7 @@ class Holder:
     @classmethod
     def fresh(cls) -> "Holder":
         """Return a holder that no process has ever been. Call it once per process start, and again after a fork."""
-        return cls(socket.gethostname(), os.getpid(), secrets.token_hex(8))
+        return cls(sys.intern(socket.gethostname()), os.getpid(), secrets.token_hex(8))
 
     def __str__(self) -> str:
         return f"{self.host}/{self.pid}/{self.nonce}"
@@ -56,6 +57,7 @@ class Bid:
     serial: int
     ttl_ns: int = field(compare=False)  # what is asked for, not who asks: it does not make another bid
     advertise: str = field(default="", compare=False)  # where the holder can be reached once in office; likewise
+    fenced: bool = field(default=False, compare=False)  # its holder writes through sinks that compare tokens; likewise
 
 
 @dataclass(frozen=True, slots=True)

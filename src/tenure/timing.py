@@ -29,9 +29,6 @@ DEFAULT_LOCAL_SHARE = 0.75
 
 _ATTEMPT_TIMEOUT_NS = 5_000_000_000  # An engine that has not answered in five seconds will not.
 _SECONDS_MAX = 1e9
-# More marks are more bursts, each with a wake-up and a transaction of its own; fewer are longer ones, which keep others
-# waiting. Only the first renewal of a tenure comes sooner for it: from then on it is a heartbeat from mark to mark.
-_MARKS_PER_HEARTBEAT = 4
 _TTL_MIN_NS = 1_000_000  # A millisecond: no engine, and no event loop, keeps anything shorter.
 _MISSES_MAX = 1000
 _TTL_MAX_NS = 7 * 24 * 3600 * 10**9  # A week: longer leases are locks that nobody will ever see released.
@@ -131,13 +128,18 @@ class Timing:
         return sent_at + int(self.ttl_ns * self.local_share)
 
     def renew_at(self, sent_at: int) -> int:
-        """Return when to renew what was asked for at ``sent_at``: after a heartbeat, or up to a quarter of one sooner.
+        """Return when to renew what was asked for at ``sent_at``: after a heartbeat at the latest.
 
-        It falls on a mark that all elections with this heartbeat share, so that a thousand of them renew in a few bursts:
-        one hand-over, one transaction, one request for many instead of a thousand wake-ups.
+        It falls on a mark that all elections with this heartbeat share, so that ten thousand of them renew in one burst:
+        one hand-over, one transaction, one request for all. Only the first renewal of a tenure comes sooner for it: from
+        then on it is a heartbeat from mark to mark.
         """
         due = sent_at + self.renew_every_ns
-        return due - due % max(1, self.renew_every_ns // _MARKS_PER_HEARTBEAT)
+        return due - due % self.renew_every_ns
+
+    def is_mark(self, instant: int) -> bool:
+        """Say whether others with this heartbeat renew at ``instant`` as well."""
+        return instant % self.renew_every_ns == 0
 
     def retry_after_ns(self, failure_count: int, chance: float) -> int:
         """Return how long to wait after the ``failure_count``-th failure in a row; ``chance`` in [0, 1) is the jitter.
@@ -154,8 +156,9 @@ class Timing:
         Doubles from the attempt's own time up to a heartbeat: a slow engine gets time to answer, a dead one less to do.
         Jittered by a quarter, downwards, so that candidates that asked together do not ask again together.
         """
-        longest_ns = max(self.attempt_timeout_ns, self.renew_every_ns)
-        within_ns = min(self.attempt_timeout_ns << min(failure_count, 40), longest_ns)
+        within_ns = self.attempt_timeout_ns
+        if failure_count:
+            within_ns = min(within_ns << min(failure_count, 40), max(within_ns, self.renew_every_ns))
         return within_ns - int(within_ns * chance / 4)
 
     def recheck_after_ns(self, chance: float) -> int:

@@ -11,7 +11,7 @@ from tenure.sim.run import judge_seeds, play
 
 # What seed 17 came to when this line was written. It changes whenever the simulator, the machine or the model store
 # decides anything differently; a change that was not meant to do so is a bug. ``pytest`` prints the new value.
-SEED_17 = "25ff687fb918b4f9690e5c52c8eee6e945afedd8fc3c5e0d846b7cb1234abbb1"
+SEED_17 = "1f66b54a85b6960e97986e2af1811ef8bd15902781aed24c7983a3cb87213d1f"
 
 PRINT = "from tenure.sim.plan import Options; from tenure.sim.run import play; print(play(Options({seed}))[1].fingerprint())"
 

@@ -83,7 +83,7 @@ class Driver:
     """Steps a candidate and holds every effect against what has happened before."""
 
     def __init__(self) -> None:
-        self.candidate = Candidate("election", HOLDER, TIMING)
+        self.candidate = Candidate(Bid("election", HOLDER, 0, TIMING.ttl_ns), TIMING)
         self.now = 0
         self.requests: list[tuple[int, Claim | Renew]] = []  # with the instant of the send
         self.attempts: list[int] = [1]

@@ -39,7 +39,7 @@ class Walker(Candidate):
     """A candidate that remembers every transition it makes, those of passed deadlines included."""
 
     def __init__(self) -> None:
-        super().__init__("walk", Holder("host", 1, "nonce"), TIMING)
+        super().__init__(bid(0), TIMING)
         self.walked: list[Walk] = []
 
     def _dispatch(self, event: Event) -> None:

@@ -1,18 +1,21 @@
 """Renewals that fall due together go out together."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import pytest
 
+from tenure.clock import VirtualClock
+from tenure.core.effects import Renew
 from tenure.errors import Unreachable
 from tenure.model import Bid, Ended, Grant, Holder, Token
 from tenure.office.rounds import Asked, Renewal, Rounds
-from tenure.stores.base import CanRenewTogether, No, Ok, Unknown
+from tenure.office.timetable import Timetable
+from tenure.stores.base import CanRenewTogether, No, Unknown
 from tenure.stores.memory import MemoryStore
 
 HOLDER = Holder("host", 1, "nonce")
+WITHIN_NS = 10**9
 
 
 def grant(number: int) -> Grant:
@@ -22,13 +25,15 @@ def grant(number: int) -> Grant:
 class Together(MemoryStore):
     """A store that answers, fails, is broken or hangs."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer: Any = list) -> None:
         super().__init__()
         self.answer = answer
         self.rounds: list[list[Grant]] = []
+        self.asked = asyncio.Event()
 
     async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
         self.rounds.append(grants)
+        self.asked.set()
         if self.answer == "hang":
             await asyncio.Event().wait()
         if isinstance(self.answer, Exception):
@@ -37,28 +42,71 @@ class Together(MemoryStore):
         return answers
 
 
-async def renew(store: Together, *numbers: int, within_ns: int = 10**9) -> list[Renewal]:
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda *_: None)
-    rounds, done = Rounds(loop), asyncio.Event()
-    outcomes: dict[int, Renewal] = {}
+class Member:
+    """A seat that has nothing to do but to renew."""
 
-    def reply(number: int, outcome: Renewal) -> None:
-        outcomes[number] = outcome
-        if len(outcomes) == len(numbers):
-            done.set()
+    def __init__(self, number: int, *, busy: bool = False) -> None:
+        self.effect, self.busy = Renew(number, grant(number)), busy
+        self.renews_at: int | None = None
+        self.asked_at: list[int] = []
+        self.outcomes: list[Renewal] = []
+        self.heard = asyncio.Event()
+        self.worried = asyncio.Event()
 
-    assert isinstance(store, CanRenewTogether)
-    for number in numbers:
-        rounds.add(store, within_ns, Asked(grant(number), partial(reply, number)))
+    def renewal(self, now: int) -> Renew | None:
+        self.asked_at.append(now)
+        return None if self.busy else self.effect
+
+    def renewed(self, effect: Renew, outcome: Renewal) -> None:
+        assert effect is self.effect
+        self.outcomes.append(outcome)
+        self.heard.set()
+
+    def look_after_time(self) -> None:
+        self.worried.set()
+
+
+class Office:
+    """Rounds on a virtual clock, in a loop that lives."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda *_: None)
+        self.clock = VirtualClock()
+        self.timetable = Timetable(loop, self.clock)
+        self.rounds = Rounds(loop, self.clock, self.timetable)
+
+    def join(self, member: Member, store: Together, instant: int) -> None:
+        assert isinstance(store, CanRenewTogether)
+        self.rounds.join(member, store, WITHIN_NS, instant)
+        member.renews_at = instant
+
+    def add(self, member: Member, store: Together, within_ns: int = WITHIN_NS) -> None:
+        assert isinstance(store, CanRenewTogether)
+        self.rounds.add(store, within_ns, Asked(member.effect, member))
+
+    def ring_at(self, instant: int) -> None:
+        self.clock.advance(instant - self.clock.now())
+        self.timetable.ring()
+
+
+async def heard(*members: Member) -> list[Renewal]:
     async with asyncio.timeout(10):
-        await done.wait()
-    return [outcomes[number] for number in numbers]
+        for member in members:
+            await member.heard.wait()
+    return [member.outcomes[-1] for member in members]
+
+
+async def renew(store: Together, *numbers: int, within_ns: int = WITHIN_NS) -> list[Renewal]:
+    office, members = Office(), [Member(number) for number in numbers]
+    for member in members:
+        office.add(member, store, within_ns)
+    return await heard(*members)
 
 
 def test_what_is_asked_in_one_turn_of_the_loop_is_one_request_and_each_gets_its_own_answer() -> None:
     store = Together(lambda grants: [Ended(one.bid, one.token) if one.token == 2 else one for one in grants])
-    assert asyncio.run(renew(store, 1, 2, 3)) == [Ok(grant(1)), Ok(Ended(grant(2).bid, Token(2))), Ok(grant(3))]
+    assert asyncio.run(renew(store, 1, 2, 3)) == [grant(1), Ended(grant(2).bid, Token(2)), grant(3)]
     assert store.rounds == [[grant(1), grant(2), grant(3)]]
 
 
@@ -68,9 +116,15 @@ def test_a_failure_is_the_outcome_of_all() -> None:
 
 
 @pytest.mark.parametrize("answer", [ZeroDivisionError(), lambda grants: grants[1:]])
-def test_after_a_store_that_broke_its_contract_nothing_is_known(answer: object) -> None:
-    outcomes = asyncio.run(renew(Together(answer), 1, 2))
-    assert [type(outcome) for outcome in outcomes] == [Unknown, Unknown]
+def test_after_a_store_that_broke_its_contract_nothing_is_known_and_nobody_hears_anything_else(answer: object) -> None:
+    async def run() -> None:
+        office, store, members = Office(), Together(answer), [Member(1), Member(2)]
+        for member in members:
+            office.add(member, store)
+        await heard(*members)
+        assert [[type(outcome) for outcome in member.outcomes] for member in members] == [[Unknown], [Unknown]]
+
+    asyncio.run(run())
 
 
 def test_one_that_does_not_answer_in_time_has_no_known_outcome() -> None:
@@ -79,14 +133,85 @@ def test_one_that_does_not_answer_in_time_has_no_known_outcome() -> None:
 
 
 def test_stores_and_patience_are_not_mixed() -> None:
-    async def both() -> None:
-        first, second = Together(list), Together(list)
-        rounds, done = Rounds(asyncio.get_running_loop()), asyncio.Event()
-        for store, within_ns, number in ((first, 10**9, 1), (second, 10**9, 2), (first, 2 * 10**9, 3)):
-            reply = (lambda _: done.set()) if number == 3 else (lambda _: None)
-            rounds.add(store, within_ns, Asked(grant(number), reply))
-        async with asyncio.timeout(10):
-            await done.wait()
+    async def run() -> None:
+        office, first, second, members = Office(), Together(), Together(), [Member(number) for number in (1, 2, 3)]
+        for member, store, within_ns in zip(members, (first, second, first), (1, 1, 2), strict=True):
+            office.add(member, store, within_ns * WITHIN_NS)
+        await heard(*members)
         assert (first.rounds, second.rounds) == ([[grant(1)], [grant(3)]], [[grant(2)]])
 
-    asyncio.run(both())
+    asyncio.run(run())
+
+
+def test_those_who_renew_at_one_instant_have_one_alarm_and_one_request() -> None:
+    async def run() -> None:
+        office, store, members = Office(), Together(), [Member(number) for number in (1, 2, 3)]
+        for member in members:
+            office.join(member, store, 100)
+        office.ring_at(99)
+        assert store.rounds == []
+        office.ring_at(150)
+        assert await heard(*members) == [grant(1), grant(2), grant(3)]
+        assert store.rounds == [[grant(1), grant(2), grant(3)]]
+        # Each has been stepped once, at the instant that dates its request, before that was sent.
+        assert [member.asked_at for member in members] == [[150]] * 3
+
+    asyncio.run(run())
+
+
+def test_who_has_left_a_round_is_not_renewed_by_it_and_who_came_back_is_renewed_once() -> None:
+    async def run() -> None:
+        office, store, members = Office(), Together(), [Member(number) for number in (1, 2, 3)]
+        for member in members:
+            office.join(member, store, 100)
+        left, back, there = members
+        left.renews_at = back.renews_at = None
+        office.join(back, store, 100)
+        office.ring_at(100)
+        await heard(back, there)
+        assert (left.asked_at, left.outcomes) == ([], [])
+        assert store.rounds == [[grant(2), grant(3)]]
+
+    asyncio.run(run())
+
+
+def test_who_had_something_else_to_do_is_not_renewed() -> None:
+    async def run() -> None:
+        office, store, members = Office(), Together(), [Member(1, busy=True), Member(2)]
+        for member in members:
+            office.join(member, store, 100)
+        office.ring_at(100)
+        await heard(members[1])
+        assert (store.rounds, members[0].outcomes) == ([[grant(2)]], [])
+
+    asyncio.run(run())
+
+
+def test_everybody_looks_after_itself_once_the_answer_takes_long() -> None:
+    async def run() -> None:
+        office, store, members = Office(), Together("hang"), [Member(1), Member(2)]
+        for member in members:
+            office.join(member, store, 100)
+        office.ring_at(100)
+        await store.asked.wait()
+        office.ring_at(100 + WITHIN_NS * 3 // 4 - 1)
+        assert not any(member.worried.is_set() for member in members)
+        # Also if that is because the machine has slept: the office then rings whatever is due.
+        office.ring_at(100 + 3600 * 10**9)
+        assert all(member.worried.is_set() for member in members)
+
+    asyncio.run(run())
+
+
+def test_nobody_worries_once_it_was_answered() -> None:
+    async def run() -> None:
+        office, store, member = Office(), Together(), Member(1)
+        office.join(member, store, 100)
+        office.ring_at(100)
+        await heard(member)
+        await asyncio.sleep(0)  # for the round to be over
+        office.ring_at(10**12)
+        assert not member.worried.is_set()
+        assert (office.timetable._instants, office.rounds._timed) == ([], {})
+
+    asyncio.run(run())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tenure.clock import VirtualClock
-from tenure.office.timetable import Alarm, Timetable
+from tenure.office.timetable import Timetable
 
 
 @pytest.fixture
@@ -14,6 +14,14 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     yield loop
     loop.close()
+
+
+class Bell:
+    """An alarm that does as it is told."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self.due: int | None = None
+        self.ring = ring
 
 
 class Desk:
@@ -24,12 +32,12 @@ class Desk:
         self.table = Timetable(loop, self.clock)
         self.rang: list[str] = []
 
-    def alarm(self, name: str, then: Callable[[], None] = lambda: None) -> Alarm:
+    def alarm(self, name: str, then: Callable[[], None] = lambda: None) -> Bell:
         def ring() -> None:
             self.rang.append(name)
             then()
 
-        return Alarm(ring)
+        return Bell(ring)
 
     def at(self, instant: int) -> list[str]:
         self.clock.advance(instant - self.clock.now())
@@ -95,12 +103,13 @@ def test_one_that_fails_does_not_stop_the_clock_for_the_others(loop: asyncio.Abs
     def fail() -> None:
         raise ZeroDivisionError
 
-    broken, other = desk.alarm("broken", fail), desk.alarm("other")
-    desk.table.set(broken, 10)
-    desk.table.set(other, 20)
+    broken, beside, other = desk.alarm("broken", fail), desk.alarm("beside"), desk.alarm("other")
+    for alarm, due in ((broken, 10), (beside, 10), (other, 20)):
+        desk.table.set(alarm, due)
     with pytest.raises(ZeroDivisionError):
         desk.at(10)
     desk.rang.clear()
+    assert desk.at(10) == ["beside"]
     assert desk.at(20) == ["other"]
 
 
@@ -111,5 +120,17 @@ def test_times_that_nobody_waits_for_any_more_wake_nobody_and_are_forgotten(loop
         desk.table.set(alarm, due)
     desk.table.set(alarm, 5000)
     desk.at(9)
-    assert len(desk.table._heap) == 1
+    assert (desk.table._instants, list(desk.table._alarms)) == ([5000], [5000])
     assert desk.table._armed_for == 5000
+
+
+def test_those_who_wait_for_one_instant_ring_in_the_order_in_which_they_asked(loop: asyncio.AbstractEventLoop) -> None:
+    desk = Desk(loop)
+    alarms = [desk.alarm(name) for name in "abcd"]
+    for alarm in alarms:
+        desk.table.set(alarm, 10)
+    assert len(desk.table._instants) == 1
+    desk.table.set(alarms[1], None)
+    desk.table.set(alarms[2], 20)
+    assert desk.at(10) == ["a", "d"]
+    assert desk.at(20) == ["c"]

@@ -1,6 +1,5 @@
 """How a candidate asks the store: which requests are under way, when each was sent (rule 1), and when to ask next."""
 
-from itertools import count
 from typing import Final
 
 from tenure.timing import Timing
@@ -19,7 +18,7 @@ class Asking:
 
     __slots__ = (
         "_hasty",
-        "_numbers",
+        "_number",
         "_open",
         "_timing",
         "_unheard",
@@ -37,23 +36,23 @@ class Asking:
         self._timing = timing
         self._unheard = False  # whether nothing at all was heard of the latest
         self._hasty = 0  # wake-ups in a row that came just after the claim before
-        self._numbers = count(1)
-        self._open: dict[int, int] = {}  # attempt → when it was sent
+        self._number = 0  # the last that was given
+        self._open: tuple[tuple[int, int], ...] = ()  # attempts, oldest first, and when each was sent
 
     def number(self) -> int:
         """Return a number that no attempt has had: for watches and seals, which need no date."""
-        return next(self._numbers)
+        self._number += 1
+        return self._number
 
     def send(self, now: int, chance: float) -> int:
         """Open an attempt and set when to ask again should it stay unanswered; the oldest of too many is forgotten."""
         if self._unheard:
             self.failures += 1
-        if len(self._open) >= OPEN_ATTEMPTS_MAX:
-            del self._open[next(iter(self._open))]
-        self.latest, self.latest_sent_at, self._unheard = self.number(), now, True
-        self._open[self.latest] = now
+        self.latest = attempt = self.number()
+        self.latest_sent_at, self._unheard = now, True
+        self.open(attempt, now)
         self.due_at = now + self._timing.answer_within_ns(self.failures, chance)
-        return self.latest
+        return attempt
 
     def retry(self, now: int, chance: float) -> None:
         """Count a failure and set when to ask again."""
@@ -74,31 +73,42 @@ class Asking:
             self._hasty += 1
         return self._hasty <= HASTY_WAKES_MAX
 
+    def open(self, attempt: int, sent_at: int) -> None:
+        """Wait for an answer to ``attempt``; the oldest of too many is forgotten."""
+        self._open = (*self._open[1 - OPEN_ATTEMPTS_MAX :], (attempt, sent_at)) if self._open else ((attempt, sent_at),)
+
     def answered(self, attempt: int) -> int | None:
         """Close an attempt; returns when it was sent, None if it is not open."""
         if attempt == self.latest:
             self._unheard = False
-        return self._open.pop(attempt, None)
+        return self._close(attempt)
+
+    def _close(self, attempt: int) -> int | None:
+        for at, (number, sent_at) in enumerate(self._open):
+            if number == attempt:
+                self._open = self._open[:at] + self._open[at + 1 :]
+                return sent_at
+        return None
 
     def failed(self, attempt: int, *, definite: bool) -> bool:
         """Note a failure; returns whether it is news of the latest. Unknown: it stays open, its answer may come (rule 7)."""
         if definite:
-            self._open.pop(attempt, None)
+            self._close(attempt)
         news = attempt == self.latest and self._unheard
         self._unheard = self._unheard and not news
         return news
 
     def stop(self) -> None:
         """Ask no more, and close all attempts: the bid that they belonged to is over."""
-        self._open.clear()
+        self._open = ()
         self._unheard = False
         self.due_at = NEVER
 
     def __contains__(self, attempt: int) -> bool:
-        return attempt in self._open
+        return any(number == attempt for number, _ in self._open)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def __repr__(self) -> str:
-        return f"<Asking {self._open} due {self.due_at} failures {self.failures} hasty {self._hasty} unheard {self._unheard} {self._numbers}>"
+        return f"<Asking {self._open} due {self.due_at} failures {self.failures} hasty {self._hasty} unheard {self._unheard} {self._number}>"

@@ -28,7 +28,7 @@ strays: what they got is released at once, because nobody else will. ``wake_at``
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -37,7 +37,7 @@ from tenure.core import events as on
 from tenure.core.asking import NEVER, Asking
 from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING, TRANSITIONS, State
 from tenure.errors import ClockError, Reason
-from tenure.model import Bid, Grant, Holder, Token
+from tenure.model import Bid, Grant, Token
 from tenure.timing import Timing
 
 _TICK: Final = on.Tick()
@@ -56,13 +56,11 @@ class _Office:
 class Candidate:
     """One candidate of one election. Not thread-safe: one driver steps it."""
 
-    def __init__(
-        self, election: str, holder: Holder, timing: Timing, serials: Iterator[int] | None = None, advertise: str = ""
-    ) -> None:
-        """``serials`` are the numbers of its bids; candidates that may ever share a holder must share them too."""
+    def __init__(self, like: Bid, timing: Timing, serials: Iterator[int] | None = None) -> None:
+        """Its bids are ``like`` this one but for their ``serials``, which candidates that ever share a holder must share."""
         self.state: State = IDLE
         self.wake_at: int | None = None
-        self._election, self._holder, self._timing, self._advertise = election, holder, timing, advertise
+        self._like, self._timing = like, timing
         self._now, self._chance = 0, 0.5
         self._out: list[do.Effect] = []
         self._wanted = False
@@ -194,7 +192,7 @@ class Candidate:
     def _renewed(self, event: on.Granted) -> None:
         office = self._held
         sent_at = self._asking.answered(event.attempt)
-        if event.grant.bid != office.grant.bid:
+        if event.grant is not office.grant and event.grant.bid != office.grant.bid:
             self._out.append(do.Release(event.grant.bid))
         elif event.grant.token > office.grant.token:
             # An old claim of this very bid reached the store late and was granted anew: our tenure had ended before.
@@ -312,8 +310,7 @@ class Candidate:
         return self._office
 
     def _new_bid(self) -> None:
-        serial, ttl_ns = next(self._serials), self._timing.ttl_ns
-        self._bid = Bid(self._election, self._holder, serial, ttl_ns, self._advertise)
+        self._bid = replace(self._like, serial=next(self._serials))
 
     def _give_up_bid(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"

@@ -33,6 +33,10 @@ class State(StrEnum):
     LEADING = "leading"
     STOPPING = "stopping"
 
+    __hash__ = (
+        str.__hash__
+    )  # That of enumerations is a function in Python, and every step of a machine looks up a state.
+
 
 IDLE, CLAIMING, STANDBY, SEALING, LEADING, STOPPING = State
 

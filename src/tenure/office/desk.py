@@ -10,9 +10,10 @@ from typing import Final
 from tenure.core.candidate import Candidate
 from tenure.core.effects import Fact
 from tenure.errors import ConfigError
-from tenure.model import Holder
+from tenure.model import Bid, Holder
 from tenure.office.opened import OpenStore
-from tenure.office.seat import Seat, Tenant
+from tenure.office.seat import Seat
+from tenure.office.tenant import Tenant
 from tenure.office.thread import Office
 from tenure.stores.base import Store
 from tenure.timing import Timing
@@ -76,7 +77,7 @@ class Desk:
         """The name under which sinks keep the highest token: tokens of two stores, or elections, say nothing of each other."""
         return f"{self.store.identity}/{self.election}"
 
-    def seat(self, tenant: Tenant) -> Seat:
+    def seat(self, tenant: Tenant, *, fenced: bool) -> Seat:
         """Give the candidate its seat. One at a time: two would be one holder to the store, and both would win."""
         store = self.store
         place = self.office.pid, store.identity, self.election, self.holder
@@ -90,7 +91,8 @@ class Desk:
         self._place = place
         _TAKEN.add(place)
         kill = self.kill if self.kill_on_overstay else None
-        candidate = Candidate(self.election, self.holder, self.timing, _SERIALS, self.advertise)
+        like = Bid(self.election, self.holder, 0, ttl_ns, self.advertise, fenced)
+        candidate = Candidate(like, self.timing, _SERIALS)
         return Seat(self.office, store, candidate, self.timing, tenant, kill)
 
     def leave(self) -> None:

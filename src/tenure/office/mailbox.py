@@ -2,10 +2,14 @@
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from queue import Empty, SimpleQueue
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import anyio
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -25,6 +29,8 @@ class LoopMailbox(Generic[T]):
     The loop is the one on which this was made, or the last one on which somebody read: a lock may be acquired under one
     ``asyncio.run`` and released under the next. ``on_closed`` is called if there is no such loop any more.
     """
+
+    __slots__ = ("_loop", "_news", "_on_closed", "letters")
 
     def __init__(self, on_closed: Callable[[], None] = lambda: None) -> None:
         self.letters: list[T] = []  # never more than a few
@@ -87,20 +93,30 @@ def _this_loop() -> _Loop:
     # Without importing trio: a program that runs on it has done so.
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
-        call_soon = trio.lowlevel.current_trio_token().run_sync_soon
-
-        def is_over() -> bool:
-            try:
-                call_soon(_nothing, idempotent=True)
-            except trio.RunFinishedError:
-                return True
-            return False
-
-        return _Loop(call_soon, is_over)
+        return _trio_loop(trio, trio.lowlevel.current_trio_token())
     import asyncio  # noqa: PLC0415  (not before it is used)
 
-    loop = asyncio.get_running_loop()
+    return _asyncio_loop(asyncio.get_running_loop())
+
+
+# Ten thousand elections on one loop share one of these. The last one used is kept, and with it a loop that may be closed.
+@lru_cache(maxsize=1)
+def _asyncio_loop(loop: "asyncio.AbstractEventLoop") -> _Loop:
     return _Loop(loop.call_soon_threadsafe, loop.is_closed)
+
+
+@lru_cache(maxsize=1)
+def _trio_loop(trio: Any, token: Any) -> _Loop:
+    call_soon = token.run_sync_soon
+
+    def is_over() -> bool:
+        try:
+            call_soon(_nothing, idempotent=True)
+        except trio.RunFinishedError:
+            return True
+        return False
+
+    return _Loop(call_soon, is_over)
 
 
 def _nothing() -> None:

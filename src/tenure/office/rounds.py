@@ -1,66 +1,146 @@
 """Renewals that fall due together go out together, as one request to a store that can take them so.
 
 Every request of a round is sent after the step that asked for it, so each is dated by its own step (rule 1).
+
+A round is also the one alarm of all its seats: when it is time to renew, and if the answer takes long. An alarm for each
+would be set twice in every heartbeat of ten thousand elections, and ring in none.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from tenure.clock import Clock
+from tenure.core.effects import Renew
 from tenure.errors import OutcomeUnknown
 from tenure.model import Ended, Grant
+from tenure.office.timetable import Timetable
 from tenure.stores.base import CanRenewTogether, No, Ok, Store, Unknown, outcome_of
 
 T = TypeVar("T")
-Renewal = Ok[Grant | Ended] | No | Unknown
+Renewal = Grant | Ended | No | Unknown
+
+
+class Renewing(Protocol):
+    """A seat, as a round knows it."""
+
+    renews_at: int | None  # with which round it renews; None: with none, and it looks after the time itself
+
+    def renewal(self, now: int) -> Renew | None:
+        """Let time pass up to ``now``, and return the renewal that is due then; None: there was something else to do."""
+        ...
+
+    def renewed(self, effect: Renew, outcome: Renewal) -> None:
+        """Hear what became of a renewal."""
+        ...
+
+    def look_after_time(self) -> None:
+        """Have an alarm of your own from now on: the answer takes long."""
+        ...
 
 
 class Asked(NamedTuple):
     """One renewal, and who waits for its outcome."""
 
-    grant: Grant
-    reply: Callable[[Renewal], None]
+    effect: Renew
+    seat: Renewing
+
+
+class _Round:
+    """One request to one store for those who renew together; before it is sent, who will."""
+
+    __slots__ = ("asked", "begin", "due", "seats", "store", "within_ns")
+
+    def __init__(self, store: CanRenewTogether, within_ns: int) -> None:
+        self.store, self.within_ns = store, within_ns
+        self.due: int | None = None  # as an Alarm
+        self.begin: Callable[[], None] | None = None  # None: it has begun
+        self.seats: list[Renewing] = []
+        self.asked: list[Asked] = []
+
+    def ring(self) -> None:
+        """It is time to renew, or the answer takes long."""
+        if self.begin is not None:
+            self.begin()
+        else:
+            for one in self.asked:
+                one.seat.look_after_time()
 
 
 class Rounds:
-    """Collects renewals for as long as it takes the event loop to come round. Used on one event loop."""
+    """Every round of a process. Used on one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._next: dict[tuple[int, int], tuple[CanRenewTogether, list[Asked]]] = {}
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, timetable: Timetable) -> None:
+        self._loop, self._clock, self._timetable = loop, clock, timetable
+        self._timed: dict[tuple[int, int, int], _Round] = {}
+        self._next: dict[tuple[int, int], _Round] = {}
         self._under_way: set[asyncio.Task[None]] = set()
 
+    def join(self, seat: Renewing, store: CanRenewTogether, within_ns: int, instant: int) -> None:
+        """Have ``seat`` renew at ``instant``, with whoever else does then."""
+        key = id(store), within_ns, instant
+        coming = self._timed.get(key)
+        if coming is None:
+            coming = self._timed[key] = _Round(store, within_ns)
+            coming.begin = partial(self._begin, key)
+            self._timetable.set(coming, instant)
+        coming.seats.append(seat)
+
+    def _begin(self, key: tuple[int, int, int]) -> None:
+        begun, now = self._timed.pop(key), self._clock.now()
+        begun.begin = None
+        for seat in begun.seats:
+            if seat.renews_at == key[-1]:  # else it has left this round
+                seat.renews_at = None
+                effect = seat.renewal(now)
+                if effect is not None:
+                    begun.asked.append(Asked(effect, seat))
+        if begun.asked:
+            self._send(begun)
+
     def add(self, store: CanRenewTogether, within_ns: int, asked: Asked) -> None:
-        """Renew with the next round."""
+        """Renew once the event loop has come round, with whoever else asks until then."""
         if not self._next:
-            self._loop.call_soon(self._send)
-        self._next.setdefault((id(store), within_ns), (store, []))[1].append(asked)
+            self._loop.call_soon(self._send_next)
+        key = id(store), within_ns
+        if key not in self._next:
+            self._next[key] = _Round(store, within_ns)
+        self._next[key].asked.append(asked)
 
-    def _send(self) -> None:
+    def _send_next(self) -> None:
         rounds, self._next = self._next, {}
-        for (_, within_ns), (store, asked) in rounds.items():
-            task = self._loop.create_task(_renew(store, within_ns, asked))
-            self._under_way.add(task)
-            task.add_done_callback(partial(self._done, store, asked))
+        for each in rounds.values():
+            self._send(each)
 
-    def _done(self, store: CanRenewTogether, asked: list[Asked], task: "asyncio.Task[None]") -> None:
+    def _send(self, begun: _Round) -> None:
+        # The shortest time after which a candidate would ask again: see ``Timing.answer_within_ns``.
+        self._timetable.set(begun, self._clock.now() + begun.within_ns * 3 // 4)
+        task = self._loop.create_task(_renew(begun))
+        self._under_way.add(task)
+        task.add_done_callback(partial(self._done, begun))
+
+    def _done(self, ended: _Round, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
+        self._timetable.set(ended, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             told_of_broken_store(self._loop, error)
-            for one in asked:
-                one.reply(broken("renew", store))
+            for one in ended.asked:
+                one.seat.renewed(one.effect, broken("renew", ended.store))
 
 
-async def _renew(store: CanRenewTogether, within_ns: int, asked: list[Asked]) -> None:
-    grants = [one.grant for one in asked]
-    outcome = await outcome_of(in_time(store, within_ns, "renew", store.renew_together(grants)))
+async def _renew(begun: _Round) -> None:
+    store, asked = begun.store, begun.asked
+    grants = [one.effect.grant for one in asked]
+    outcome = await outcome_of(in_time(store, begun.within_ns, "renew", store.renew_together(grants)))
     if isinstance(outcome, Ok):
+        if len(outcome.value) != len(asked):  # Whose answers these are cannot be known, so nobody may hear one.
+            raise ValueError(f"{len(outcome.value)} answers to {len(asked)} renewals")
         for one, answer in zip(asked, outcome.value, strict=True):
-            one.reply(Ok(answer))
+            one.seat.renewed(one.effect, answer)
     else:
         for one in asked:
-            one.reply(outcome)
+            one.seat.renewed(one.effect, outcome)
 
 
 async def in_time(store: Store, within_ns: int, operation: str, call: Coroutine[Any, Any, T]) -> T:

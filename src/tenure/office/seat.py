@@ -8,20 +8,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
 from random import random
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from tenure.core import effects as do
 from tenure.core import events as on
 from tenure.core.candidate import Candidate
-from tenure.core.table import State
+from tenure.core.table import IDLE, LEADING
 from tenure.errors import ConfigError, Reason, StoreError
-from tenure.model import Ended, Grant, Token, Wait
+from tenure.model import Ended, Grant, Wait
 from tenure.office.rounds import Asked, Renewal, broken, in_time, told_of_broken_store
+from tenure.office.tenant import Tenant
 from tenure.office.term import Term
 from tenure.office.thread import Office
-from tenure.office.timetable import Alarm
 from tenure.stores.base import CanAskToResign, CanProclaim, CanRenewTogether, No, Ok, Store, Unknown, outcome_of
 from tenure.timing import Timing
 
@@ -30,47 +29,10 @@ _LOG: Final = logging.getLogger("tenure")
 _TICK: Final = on.Tick()
 
 
-class Tenant(Protocol):
-    """Who sits on the seat. Every method is called on the office's thread and must return at once."""
-
-    def seal(self, attempt: int, token: Token) -> None:
-        """Raise the fence of every declared sink, then feed Sealed, Deposed or Failed."""
-        ...
-
-    def start(self, term: "Term") -> None:
-        """Run the body, and feed BodyEnded when it is over."""
-        ...
-
-    def stop(self, term: "Term") -> None:
-        """Cancel the body until it ends."""
-        ...
-
-    def look_after(self) -> None:
-        """A renewal is due: if nobody will ever report the end of the body, since its event loop is closed, report it."""
-        ...
-
-    def evicted(self) -> None:
-        """The store is being closed: whatever comes of it, the caller must be told why."""
-        ...
-
-    def wait(self) -> None:
-        """Another is in office, or before this one in the queue: it may take long."""
-        ...
-
-    def idle(self) -> None:
-        """The candidate no longer stands, and what it held has been released."""
-        ...
-
-    def publish(self, fact: do.Fact) -> None:
-        """Tell the hooks."""
-        ...
-
-
 class Seat:
     """One candidate of one election in one process."""
 
     __slots__ = (
-        "_alarm",
         "_asks",
         "_candidate",
         "_granted",
@@ -85,6 +47,8 @@ class Seat:
         "_timing",
         "_together",
         "_watch",
+        "due",
+        "renews_at",
         "store",
         "trouble",
     )
@@ -102,7 +66,8 @@ class Seat:
         self._candidate, self._kill = candidate, kill
         self._together = store if isinstance(store, CanRenewTogether) else None
         self._asks = store if isinstance(store, CanAskToResign) else None
-        self._alarm = Alarm(self._tick)
+        self.due: int | None = None  # as an Alarm
+        self.renews_at: int | None = None  # with which round
         self._kill_at: int | None = None
         self._tasks: dict[asyncio.Task[None], int] = {}  # what is under way, and the attempt that it answers
         self._watch: asyncio.Task[None] | None = None
@@ -125,7 +90,7 @@ class Seat:
     def expect_progress(self, term: Term, by: int | None) -> None:
         """Set or lift the body's own deadline."""
         term.progress_by = by
-        self._office.call(self._set_alarm)
+        self._office.call(self.look_after_time)
 
     def proclaim(self, term: Term, address: str) -> None:
         """Have the store say anew where the holder of this tenure is, soon."""
@@ -146,19 +111,24 @@ class Seat:
             self._step(event)
 
     def _step(self, event: on.Event) -> None:
-        candidate = self._candidate
-        todo = candidate.step(event, self._office.clock.now(), random())
-        term = self._term
-        if term is not None:
-            # Before anything else: from here on other threads see the new word.
-            term.valid_until = candidate.valid_until or 0
+        self._perform(self._stepped(event, self._office.clock.now()))
+
+    def _stepped(self, event: on.Event, now: int) -> list[do.Effect]:
+        todo = self._candidate.step(event, now, random())
+        if self._term is not None:
+            # Before anything is done: from here on other threads see the new word.
+            self._term.valid_until = self._candidate.valid_until or 0
+        return todo
+
+    def _perform(self, todo: list[do.Effect]) -> None:
         for effect in todo:
             _PERFORM[type(effect)](self, effect)
-        self._set_alarm()
-        self._tell_if_idle()
+        self.look_after_time()
+        if self._idle is not (self._candidate.state is IDLE):
+            self._tell_if_idle()
 
     def _tell_if_idle(self) -> None:
-        idle = self._candidate.state is State.IDLE
+        idle = self._candidate.state is IDLE
         if idle and self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -190,7 +160,8 @@ class Seat:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._timing.attempt_timeout_ns / 1e9)
 
-    def _tick(self) -> None:
+    def ring(self) -> None:
+        """It is time for something."""
         if self._kill is not None and self._kill_at is not None and self._office.clock.now() >= self._kill_at:
             self._kill()
         term = self._term
@@ -201,13 +172,20 @@ class Seat:
         else:
             self._step(_TICK)
 
-    def _set_alarm(self) -> None:
-        due, term = self._candidate.wake_at, self._term
+    def look_after_time(self) -> None:
+        """Be woken when there is something to do; by a round, if that is to renew with others."""
+        due, term, together = self._candidate.wake_at, self._term, self._together
+        if due and together is not None and self._candidate.state is LEADING and self._timing.is_mark(due):
+            if self.renews_at != due:
+                self._office.rounds.join(self, together, self._timing.attempt_timeout_ns, due)
+            self.renews_at, due = due, None
+        else:
+            self.renews_at = None
         if term is not None:
             for other in (term.progress_by, self._kill_at):
                 if other is not None and (due is None or other < due):
                     due = other
-        self._office.timetable.set(self._alarm, due)
+        self._office.timetable.set(self, due)
 
     # Effects
 
@@ -249,6 +227,7 @@ class Seat:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         attempt = self._tasks.pop(task)
+        self._tasks = self._tasks or {}  # One that was emptied keeps its room.
         if not task.cancelled() and (error := task.exception()) is not None:
             told_of_broken_store(self._office.loop, error)
             self._step(on.Failed(attempt, definite=False))
@@ -267,30 +246,45 @@ class Seat:
             case No() | Unknown() as failure:
                 self._miss(effect.attempt, failure)
 
+    def renewal(self, now: int) -> do.Renew | None:
+        """Let time pass up to ``now``, and return the renewal that is due then; None: there was something else to do."""
+        todo, wake_at = self._stepped(_TICK, now), self._candidate.wake_at
+        if len(todo) == 1 and isinstance(todo[0], do.Renew):
+            self._tenant.look_after()
+            if (
+                wake_at is not None and wake_at < now + self._timing.attempt_timeout_ns * 3 // 4
+            ):  # its round would be late
+                self.look_after_time()
+            return todo[0]
+        self._perform(todo)
+        return None
+
     def _renew(self, effect: do.Renew) -> None:
         self._tenant.look_after()
         if self._together is None:
             self._ask(self._renew_alone(effect), effect.attempt)
         else:
-            asked = Asked(effect.grant, partial(self._renewed, effect))
-            self._office.rounds.add(self._together, self._timing.attempt_timeout_ns, asked)
+            self._office.rounds.add(self._together, self._timing.attempt_timeout_ns, Asked(effect, self))
 
     async def _renew_alone(self, effect: do.Renew) -> None:
-        self._renewed(effect, await outcome_of(self._in_time("renew", self.store.renew(effect.grant))))
+        outcome = await outcome_of(self._in_time("renew", self.store.renew(effect.grant)))
+        self.renewed(effect, outcome.value if isinstance(outcome, Ok) else outcome)
 
-    def _renewed(self, effect: do.Renew, outcome: Renewal) -> None:
+    def renewed(self, effect: do.Renew, outcome: Renewal) -> None:
+        """Hear what became of a renewal."""
         if self._idle:  # It has left meanwhile, and a renewal of what was released changes nothing.
             return
-        match outcome:
-            case Ok(Grant() as grant):
-                self._note_margin()
-                self._hear(on.Granted(effect.attempt, grant))
-                if self._asks is not None and self._asks.resign_asked(grant):
-                    self._step(on.GiveUp(Reason.RESIGNED))
-            case Ok(Ended()):
-                self._hear(on.Deposed(effect.grant.token))
-            case No() | Unknown() as failure:
-                self._miss(effect.attempt, failure)
+        if isinstance(outcome, Grant):
+            now = self._office.clock.now()
+            self._note_margin(now)
+            self.trouble = None
+            self._perform(self._stepped(on.Granted(effect.attempt, outcome), now))
+            if self._asks is not None and self._asks.resign_asked(outcome):
+                self._step(on.GiveUp(Reason.RESIGNED))
+        elif isinstance(outcome, Ended):
+            self._hear(on.Deposed(effect.grant.token))
+        else:
+            self._miss(effect.attempt, outcome)
 
     async def _watched(self, effect: do.Watch) -> None:
         match await outcome_of(self.store.changed(effect.wait)):
@@ -331,11 +325,12 @@ class Seat:
             _LOG.warning("%s; trying again", failure.error)
         self._step(on.Failed(attempt, definite=isinstance(failure, No)))
 
-    def _note_margin(self) -> None:
+    def _note_margin(self, now: int) -> None:
         term = self._term
         if term is not None and term.reason is None:
-            left_ns = max(0, term.valid_until - self._office.clock.now())
-            term.margin_ns = left_ns if term.margin_ns is None else min(term.margin_ns, left_ns)
+            left_ns = max(0, term.valid_until - now)
+            if term.margin_ns is None or left_ns < term.margin_ns:
+                term.margin_ns = left_ns
 
 
 _PERFORM: Final[dict[type[do.Effect], Callable[[Seat, Any], object]]] = {

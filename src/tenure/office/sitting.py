@@ -65,7 +65,7 @@ class Sitting:
         self.in_block = False  # whether there is code of the caller's whose end ends the tenure
         self._open: Term | None = None  # a tenure whose body's end has not been reported
         self._gone = False
-        self.seat = desk.seat(self)
+        self.seat = desk.seat(self, fenced=bool(self._sinks))
 
     # The seat's side: called on the office's thread
 

@@ -18,6 +18,7 @@ from tenure.stores.base import Store
 from tenure.timing import Seconds, Timing
 
 _LOOKS_PER_HEARTBEAT: Final = 4
+_NO_HOOKS: Final = (log_fact,)  # one for all who have none of their own
 
 
 S = TypeVar("S", bound=StayBase)
@@ -31,6 +32,8 @@ def _timing_of(ttl: Seconds | None) -> Timing:
 
 class Standing:
     """One candidate of one election: the part that the awaiting and the blocking API share."""
+
+    __slots__ = ("desk",)
 
     def __init__(  # noqa: PLR0913  (each has a default but the first two)
         self,
@@ -60,7 +63,7 @@ class Standing:
             Holder.fresh() if holder is None else holder,
             check_advertise(advertise),
             timing if timing is not None else _timing_of(ttl),
-            (log_fact, *hooks),
+            (log_fact, *hooks) if hooks else _NO_HOOKS,
             on_overstay == "kill",
         )
 
@@ -90,6 +93,8 @@ class Standing:
 
 class LockStanding(Standing):
     """A lock is an election that is won once by whoever needs it next. The part that both APIs share."""
+
+    __slots__ = ("_sinks",)
 
     def __init__(  # noqa: PLR0913  (each has a default but the first two)
         self,

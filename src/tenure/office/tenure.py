@@ -4,6 +4,7 @@ from types import EllipsisType
 
 from tenure.core.events import GiveUp, Resign
 from tenure.errors import ConfigError, Reason, TenureOver
+from tenure.model import Holder
 from tenure.office.desk import Desk, check_advertise
 from tenure.office.seat import Seat
 from tenure.office.term import Term
@@ -17,25 +18,36 @@ class Tenure:
     say that a write that you start now will land in time: only a sink that compares the token can promise that.
     """
 
-    __slots__ = ("_now", "_seat", "_term", "election", "fence", "holder", "token")
+    __slots__ = ("_desk", "_seat", "_term", "token")
 
     def __init__(self, desk: Desk, seat: Seat, term: Term) -> None:
-        self.election = desk.election
-        self.holder = desk.holder
         self.token = term.token
-        self.fence = desk.fence  # the name under which sinks keep the highest token of this store and election
-        self._seat, self._term = seat, term
-        self._now = desk.office.clock.now
+        self._desk, self._seat, self._term = desk, seat, term
+
+    @property
+    def election(self) -> str:
+        """The name of the election."""
+        return self._desk.election
+
+    @property
+    def holder(self) -> Holder:
+        """Who is in office."""
+        return self._desk.holder
+
+    @property
+    def fence(self) -> str:
+        """The name under which sinks keep the highest token of this store and election."""
+        return self._desk.fence
 
     @property
     def valid(self) -> bool:
         """Whether this tenure may be believed in at this instant. A comparison with the clock, every time (rule 8)."""
-        return self._now() < self._term.valid_until
+        return self._desk.office.clock.now() < self._term.valid_until
 
     @property
     def remaining(self) -> float:
         """Seconds left of the validity, unless a renewal comes; 0 if it has ended."""
-        return max(0, self._term.valid_until - self._now()) / 1e9
+        return max(0, self._term.valid_until - self._desk.office.clock.now()) / 1e9
 
     @property
     def margin(self) -> float | None:
@@ -54,7 +66,7 @@ class Tenure:
         This is all that a read from the leader's memory needs. A write needs the sink's own comparison besides.
         """
         term = self._term
-        if term.reason is not None or self._now() >= term.valid_until:
+        if term.reason is not None or self._desk.office.clock.now() >= term.valid_until:
             raise TenureOver(self.token, self.reason or Reason.LAPSED)
 
     def progress(self, within: Seconds | EllipsisType | None = ...) -> None:
@@ -70,7 +82,7 @@ class Tenure:
         else:
             term.progress_within_ns = None if within is None else to_ns("progress", within)
         within_ns = term.progress_within_ns
-        self._seat.expect_progress(term, None if within_ns is None else self._now() + within_ns)
+        self._seat.expect_progress(term, None if within_ns is None else self._desk.office.clock.now() + within_ns)
 
     def proclaim(self, address: str) -> None:
         """Say anew where this leader can be reached, for as long as this tenure lasts. Returns at once.

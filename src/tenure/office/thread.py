@@ -70,7 +70,7 @@ class Office:
         self._closers: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
         self._leaving = False
         self.timetable = Timetable(self.loop, self.clock)
-        self.rounds = Rounds(self.loop)
+        self.rounds = Rounds(self.loop, self.clock, self.timetable)
         self._said_at: dict[str, int] = {}  # by store: a process has a few
         self._thread = threading.Thread(target=self._run, name="tenure-office", daemon=True)
         self._thread.start()

@@ -1,30 +1,29 @@
 """The timers of all seats, as one timer of the event loop.
 
 A seat changes its mind about its next timer with every step. A timer of the loop for each would cost more than the step:
-a thousand elections that do nothing but renew would spend a fifth of their time on timers that never fire.
+a thousand elections that do nothing but renew would spend a fifth of their time on timers that never fire. Most of them
+want to be woken at the same instants (``Timing.renew_at``), so what is kept in order is the instants, and not the seats.
 """
 
 import asyncio
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
 from tenure.clock import Clock
 
 # How many dates are kept for each alarm that waits, before those that nobody waits for are cleared away.
-_HEAP_PER_ALARM: Final = 4
-_HEAP_MIN: Final = 64
+_DATES_PER_ALARM: Final = 4
+_DATES_MIN: Final = 64
 
 
-class Alarm:
-    """When one seat wants to be woken. ``due`` is None while it does not."""
+class Alarm(Protocol):
+    """Who wants to be woken."""
 
-    __slots__ = ("due", "ring")
+    due: int | None  # when; None while it does not. Set by the timetable alone.
 
-    def __init__(self, ring: Callable[[], None]) -> None:
-        self.due: int | None = None
-        self.ring = ring
+    def ring(self) -> None:
+        """It is time."""
+        ...
 
 
 class Timetable:
@@ -33,9 +32,9 @@ class Timetable:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop, self._clock = loop, clock
         # Every time that was ever asked for, until it has come; an alarm that was set anew since ignores the older ones.
-        self._heap: list[tuple[int, int, Alarm]] = []
-        self._live_count = 0
-        self._order = count()
+        self._instants: list[int] = []  # a heap of the keys of:
+        self._alarms: dict[int, list[Alarm]] = {}
+        self._date_count = self._live_count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
 
@@ -45,34 +44,57 @@ class Timetable:
             return
         self._live_count += (due is not None) - (alarm.due is not None)
         alarm.due = due
-        if len(self._heap) > _HEAP_MIN + _HEAP_PER_ALARM * self._live_count:
-            # A lock that is taken and given back a thousand times leaves as many dates, some a week ahead.
-            self._heap = [entry for entry in self._heap if entry[2].due == entry[0]]
-            heapify(self._heap)
-        if due is not None:
-            heappush(self._heap, (due, next(self._order), alarm))
-            if self._armed_for is None or due < self._armed_for:
-                self._arm()
+        if due is None:
+            return
+        self._date_count += 1
+        together = self._alarms.get(due)
+        if together is not None:
+            together.append(alarm)
+        else:
+            self._alarms[due] = [alarm]
+            heappush(self._instants, due)
+        if self._date_count > _DATES_MIN + _DATES_PER_ALARM * self._live_count:
+            self._clear_away()
+        if self._armed_for is None or due < self._armed_for:
+            self._arm()
 
     def ring(self) -> None:
         """Ring whatever is due. Harmless at any time; call it when the machine has slept, since the loop's clock had too."""
+        now, due_now = self._clock.now(), []
+        # All of it before the first rings. What is set from then on waits for the loop to come round, or an alarm that is
+        # always due would starve it.
+        while self._instants and self._instants[0] <= now:
+            due = heappop(self._instants)
+            due_now += [(due, alarm) for alarm in self._alarms.pop(due)]
+        self._date_count -= len(due_now)
+        rest = iter(due_now)
         try:
-            # What is set from now on waits for the loop to come round, or an alarm that is always due would starve it.
-            now, next_order = self._clock.now(), next(self._order)
-            while self._heap and self._heap[0][0] <= now and self._heap[0][1] < next_order:
-                due, _, alarm = heappop(self._heap)
+            for due, alarm in rest:
                 if alarm.due == due:
                     alarm.due = None
                     self._live_count -= 1
                     alarm.ring()
         finally:
+            for due, alarm in rest:  # One that raises must not silence the others.
+                if alarm.due == due:
+                    alarm.due = None
+                    self._live_count -= 1
+                    self.set(alarm, due)
             self._arm()
 
+    def _clear_away(self) -> None:
+        """Forget what nobody waits for: a lock that is taken a thousand times leaves as many dates, some a week ahead."""
+        waiting = {due: [alarm for alarm in alarms if alarm.due == due] for due, alarms in self._alarms.items()}
+        self._alarms = {due: alarms for due, alarms in waiting.items() if alarms}
+        self._instants = list(self._alarms)
+        heapify(self._instants)
+        self._date_count = sum(map(len, self._alarms.values()))
+
     def _arm(self) -> None:
-        heap = self._heap
-        while heap and heap[0][2].due != heap[0][0]:  # Nobody waits for this one any more, so nothing wakes for it.
-            heappop(heap)
-        due = heap[0][0] if heap else None
+        # Nothing wakes for an instant that nobody waits for any more.
+        while self._instants and not any(alarm.due == self._instants[0] for alarm in self._alarms[self._instants[0]]):
+            self._date_count -= len(self._alarms.pop(heappop(self._instants)))
+        due = self._instants[0] if self._instants else None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -52,7 +52,7 @@ class LateGrantKept(Candidate):
     def _stray_grant(self, event: Granted) -> None:
         if self.state is IDLE and event.grant.token > self._highest_token:
             self._bid = event.grant.bid
-            self._asking._open[event.attempt] = self._now  # noqa: SLF001
+            self._asking.open(event.attempt, self._now)
             self._take(event)
         else:
             super()._stray_grant(event)

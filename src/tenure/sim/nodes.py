@@ -12,7 +12,7 @@ from tenure.core import effects as do
 from tenure.core.events import BodyEnded, Changed, Deposed, Event, Failed, GiveUp, Resign, Stand, Tick
 from tenure.core.table import State
 from tenure.errors import Reason
-from tenure.model import Holder, Token
+from tenure.model import Bid, Holder, Token
 from tenure.sim.clocks import SimClock
 from tenure.sim.history import REASONS, Kind
 from tenure.sim.plan import name_of
@@ -42,9 +42,9 @@ class CandidateNode:
         self._boot()
 
     def _boot(self) -> None:
-        self.machine: Candidate = self.world.parts.candidate(
-            ELECTION, Holder(self.who, self.starts, "sim"), self.world.plan.timing
-        )
+        timing = self.world.plan.timing
+        like = Bid(ELECTION, Holder(self.who, self.starts, "sim"), 0, timing.ttl_ns)
+        self.machine: Candidate = self.world.parts.candidate(like, timing)
         self._body: Token | None = None
         self._serial = 0  # of the bid that was last asked for
         self._timer_at: int | None = None

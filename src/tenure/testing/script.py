@@ -222,7 +222,7 @@ class _Teller(Candidate):
     """A candidate that remembers which transitions it made, and what each attempt asked for."""
 
     def __init__(self, timing: Timing) -> None:
-        super().__init__(_ELECTION, _HOLDER, timing)
+        super().__init__(Bid(_ELECTION, _HOLDER, 0, timing.ttl_ns), timing)
         self.ttl_ns = timing.ttl_ns
         self.walked: list[Walk] = []
         self.asked: dict[int, out.Claim | out.Renew] = {}

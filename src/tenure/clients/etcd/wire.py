@@ -73,7 +73,11 @@ class Fields:
             if kind == _VARINT:
                 value, at = read_varint(data, at)
             elif kind == _BYTES:
-                length, at = read_varint(data, at)
+                length = data[at] if at < end else 0
+                if length < 128:  # noqa: PLR2004  (likewise)
+                    at += 1
+                else:
+                    length, at = read_varint(data, at)
                 value, at = data[at : at + length], at + length
             elif kind in (_FIXED64, _FIXED32):
                 at += 8 if kind == _FIXED64 else 4

@@ -1,7 +1,7 @@
 """etcd as an engine: the election of etcd's own libraries and of ``etcdctl elect``, with tokens and without their gaps.
 
-``layout`` knows what the keys mean; ``leases`` keeps leases alive and shared; ``roll`` and ``survey`` ask; ``turns`` has one
-thing at a time done to a place; ``store`` is what an event loop sees. The client below is ``tenure.clients.etcd``.
+``layout`` knows what the keys mean; ``leases`` keeps leases alive and shared; ``roll`` and ``survey`` ask; ``store`` is what
+an event loop sees. The client below is ``tenure.clients.etcd``.
 """
 
 from tenure.clients.etcd.opening import client_of, etcd_url

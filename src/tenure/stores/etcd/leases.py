@@ -16,14 +16,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.failures import LeaseGone
 from tenure.clients.etcd.messages import Delete, Txn
 from tenure.clock import Clock
 from tenure.errors import StoreError
-from tenure.model import Bid
+from tenure.model import Bid, Grant
 from tenure.stores.etcd.layout import Names
 
 NEVER: Final = 2**63
@@ -55,8 +55,13 @@ class Place:
     leading: bool = False
     unsure: bool = False  # a put of it had no answer, and may still be on its way
     resign_asked: bool = False
-    busy: "asyncio.Task[object] | None" = None  # the request that is under way
+    busy: "asyncio.Task[Any] | None" = None  # the request that is under way
     waiting: "asyncio.Future[None] | None" = None  # who waits for the predecessor
+
+    def holds(self, grant: Grant) -> bool:
+        """Say whether ``grant`` is what this place has."""
+        same = self.bid is grant.bid or self.bid == grant.bid
+        return self.leading and self.revision == grant.token and same
 
 
 @dataclass(slots=True, eq=False)

@@ -28,8 +28,8 @@ from tenure.stores.etcd.layout import Names, found
 from tenure.stores.etcd.leases import NEVER, Lease, Leases, Place
 from tenure.stores.etcd.roll import call_the_roll
 from tenure.stores.etcd.survey import leader_of, leave_a_word, list_elections, proclaim
-from tenure.stores.etcd.turns import Turns
 from tenure.stores.examining import Finding
+from tenure.stores.turns import Turns
 
 # A standby asks again after at most two and a half ttl (``Timing.recheck_after_ns``); one that has not is no more.
 _STANDBY_TTLS: Final = 3
@@ -221,7 +221,7 @@ class EtcdStore:
         for answer in await asyncio.gather(*(self._keep(*lease, asked_at) for lease in by_lease.items())):
             kept |= answer
         return [
-            grant if place in kept and self._held(grant) is place else Ended(grant.bid, grant.token)
+            grant if place is not None and place in kept and place.holds(grant) else Ended(grant.bid, grant.token)
             for grant, place in zip(grants, places, strict=True)
         ]
 
@@ -236,9 +236,10 @@ class EtcdStore:
         finally:
             roll.cancel()
             await asyncio.gather(roll, return_exceptions=True)
+        now = self._clock.now()
         for place in places:
             if place in present:
-                place.due_at = self._clock.now() + place.bid.ttl_ns
+                place.due_at = now + place.bid.ttl_ns
             else:
                 self._drop(place, lease)
         return present
@@ -258,8 +259,7 @@ class EtcdStore:
 
     def _held(self, grant: Grant) -> Place | None:
         place = self._places.get((grant.bid.election, grant.bid.holder))
-        held = place is not None and place.bid == grant.bid and place.leading and place.revision == grant.token
-        return place if held else None
+        return place if place is not None and place.holds(grant) else None
 
     async def release(self, bid: Bid) -> None:
         place = self._places.get((bid.election, bid.holder))

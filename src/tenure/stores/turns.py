@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
-
-from tenure.stores.etcd.leases import Place
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Place(Protocol):
+    """Whatever one thing at a time is done to."""
+
+    busy: "asyncio.Task[Any] | None"  # the request that is under way
 
 
 class Turns:
