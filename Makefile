@@ -32,7 +32,7 @@ lint: $(STAMP)
 packages: $(STAMP)
 	@$(BIN)/python tools/install_engines.py
 
-engines: $(STAMP)  ## Build the newest etcd and ZooKeeper for the tests into the user's cache folder
+engines: $(STAMP)  ## Build the newest engines, and the programs that tests contend with, into the user's cache folder
 	@$(BIN)/python tools/build_engines.py
 
 sim: $(STAMP)  ## Simulate SEEDS elections (default 5000)

@@ -67,7 +67,7 @@ def _count(cluster: EtcdCluster) -> Counter[str]:
     """Count what has reached the cluster, by its own metrics: calls, and messages of streams."""
     counts: Counter[str] = Counter()
     for node in cluster.nodes:
-        for match in _COUNTED.finditer(cluster._ask(node, "/metrics")):
+        for match in _COUNTED.finditer(cluster.metrics(node)):
             if match["what"] == ("started" if match["type"] == "unary" else "msg_received"):
                 counts[match["method"]] += int(float(match["count"]))
     return counts

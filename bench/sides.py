@@ -67,7 +67,7 @@ def our_peer(kind: str, url: str, name: str, ttl_s: float) -> Peer:
 
 
 def go_peer(kind: str, endpoints: str, name: str, ttl_s: float) -> Peer:
-    return Peer(name, [str(built("go") / "peer"), kind, endpoints, name, f"{ttl_s:g}"], {})
+    return Peer(name, [str(built("go") / "etcd"), kind, endpoints, name, f"{ttl_s:g}"], {})
 
 
 def kazoo_peer(kind: str, endpoints: str, path: str, session_s: float) -> Peer:

@@ -1,8 +1,8 @@
 """Options of our own, which pytest reads here before it reads its command line; and what tests of several folders share.
 
-A test that needs an engine starts it, or takes the fixture ``etcd`` or ``zookeeper``. If the engine is not on this machine,
-the test is skipped, and the end of the run says so with the command that installs it. Where CI=true it fails instead: a
-build server that quietly tests less than it should is worse than none.
+A test that needs an engine starts it, or takes the fixture with its name: ``etcd``, ``zookeeper``, ``consul`` or
+``kubernetes``. If the engine is not on this machine, the test is skipped, and the end of the run says so with the command
+that installs it. Where CI=true it fails instead: a build server that quietly tests less than it should is worse than none.
 """
 
 import os
@@ -13,7 +13,15 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from tenure.testing.engines import Binary, EtcdCluster, MissingEngine, ZooKeeperEnsemble, installed
+from tenure.testing.engines import (
+    Binary,
+    ConsulCluster,
+    EtcdCluster,
+    KubernetesCluster,
+    MissingEngine,
+    ZooKeeperEnsemble,
+    installed,
+)
 from tenure.testing.engines.cluster import Cluster
 
 _MISSING = "ENGINE MISSING: "
@@ -75,6 +83,20 @@ def zookeeper(zookeeper_binary: Binary | None) -> Iterator[ZooKeeperEnsemble]:
     """Three nodes that tests share, with short ticks so that sessions may be short. Whoever kills one starts it again."""
     with ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=200) as ensemble:
         yield ensemble
+
+
+@pytest.fixture(scope="session")
+def consul() -> Iterator[ConsulCluster]:
+    """Three servers that tests share, with sessions that may be short. Whoever kills one starts it again."""
+    with ConsulCluster(session_ttl_min_s=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kubernetes() -> Iterator[KubernetesCluster]:
+    """An API server over three nodes of etcd that tests share. Whoever kills one of them starts it again."""
+    with KubernetesCluster() as cluster:
+        yield cluster
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Build what no package manager has: the newest etcd and ZooKeeper, and the programs of others in tests/peers.
+"""Build what no package manager has: the newest engines, and the programs of others in tests/peers.
 
 Run by ``make engines``. What is built is named by files of this repository: ``engines/*/`` and ``tests/peers/*/``.
 
@@ -26,11 +26,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenure.testing.engines.binaries import PACKAGES, built_from, cache_folder, installed
+from tenure.testing.engines.binaries import ENGINES, built_from, cache_folder, installed
 
 ROOT = Path(__file__).parents[1]
 ETCD = ROOT / "engines" / "etcd"
 ZOOKEEPER = ROOT / "engines" / "zookeeper"
+CONSUL = ROOT / "engines" / "consul"
+KUBERNETES = ROOT / "engines" / "kubernetes"
 PEERS = ROOT / "tests" / "peers"
 
 _BUILDING = ".building-"  # what folders are called until they are finished
@@ -56,11 +58,13 @@ class Item:
 def items() -> list[Item]:
     """Everything that there is to build, whether it is there already or not."""
     cache = cache_folder()
-    etcd, zookeeper = f"etcd-{_etcd_version()}", f"zookeeper-{_zookeeper_version()}"
-    found = [
-        Item(cache / etcd, build_etcd, f"tests do not run on {etcd}"),
-        Item(cache / zookeeper, build_zookeeper, f"tests do not run on {zookeeper}"),
+    engines = [
+        (f"etcd-{_go_version(ETCD, 'go.etcd.io/etcd/server/v3')}", build_etcd),
+        (f"zookeeper-{_zookeeper_version()}", build_zookeeper),
+        (f"consul-{_go_version(CONSUL, 'github.com/hashicorp/consul')}", build_consul),
+        (f"kubernetes-{_kubernetes_version()}", build_kubernetes),
     ]
+    found = [Item(cache / name, build, f"tests do not run on {name}") for name, build in engines]
     for language, build in (("go", build_go_peer), ("java", build_java_peer)):
         sources = PEERS / language
         if sources.is_dir():
@@ -81,9 +85,22 @@ def build_zookeeper(out: Path, scratch: Path) -> None:
     _maven(ZOOKEEPER, scratch, "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={out}")
 
 
+def build_consul(out: Path, scratch: Path) -> None:
+    """Build the one program that is Consul's server, agent and command line."""
+    _go_build(CONSUL, "github.com/hashicorp/consul", out / "consul", scratch)
+
+
+def build_kubernetes(out: Path, scratch: Path) -> None:
+    """Build the API server and kubectl. Nothing else of Kubernetes has to do with a Lease."""
+    version = f"-X k8s.io/component-base/version.gitVersion=v{_kubernetes_version()}"
+    for program in ("kube-apiserver", "kubectl"):
+        _go_build(KUBERNETES, f"k8s.io/kubernetes/cmd/{program}", out / program, scratch, version)
+
+
 def build_go_peer(out: Path, scratch: Path) -> None:
-    """Build the peer in Go: one program, ``peer``."""
-    _go_build(PEERS / "go", ".", out / "peer", scratch)
+    """Build the peers in Go: a program for each engine that they contend on."""
+    for engine in ("etcd", "consul", "kubernetes"):
+        _go_build(PEERS / "go", f"./{engine}", out / engine, scratch)
 
 
 def build_java_peer(out: Path, scratch: Path) -> None:
@@ -105,7 +122,7 @@ def main() -> int:
             except CannotBuild as reason:
                 failures.append(f"{item.folder.name} is not built, so {item.without}: {reason}")
         _forget_old_peers()
-    for engine in PACKAGES:
+    for engine in ENGINES:
         versions = ", ".join(binary.version for binary in installed(engine))
         print(f"{engine}: {versions or 'none'}")
     for failure in failures:
@@ -123,7 +140,7 @@ def _build(item: Item, scratch: Path) -> None:
     print(f"built {item.folder.name} in {time.monotonic() - started_s:.0f} s", flush=True)
 
 
-def _go_build(module: Path, package: str, program: Path, scratch: Path) -> None:
+def _go_build(module: Path, package: str, program: Path, scratch: Path, link: str = "") -> None:
     go = _tool("go", "Go", "golang-go")
     environment = {
         **os.environ,
@@ -135,7 +152,7 @@ def _go_build(module: Path, package: str, program: Path, scratch: Path) -> None:
     for name, folder in json.loads(answer.stdout).items():
         if name not in os.environ and not Path(folder).is_dir():
             environment[name] = str(scratch / name)
-    _run([go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), package], module, environment)
+    _run([go, "build", "-trimpath", f"-ldflags=-s -w {link}".strip(), "-o", str(program), package], module, environment)
 
 
 def _maven(module: Path, scratch: Path, *goals: str) -> None:
@@ -164,8 +181,12 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
         time.sleep(pause_s)
 
 
-def _etcd_version() -> str:
-    return _pinned(ETCD / "go.mod", r"go\.etcd\.io/etcd/server/v3 v([\d.]+)")
+def _go_version(module: Path, package: str) -> str:
+    return _pinned(module / "go.mod", rf"{re.escape(package)} v([\d.]+)")
+
+
+def _kubernetes_version() -> str:
+    return _go_version(KUBERNETES, "k8s.io/kubernetes")
 
 
 def _zookeeper_version() -> str:

@@ -1,15 +1,15 @@
-"""Each engine in each version on this machine."""
+"""Each engine whose servers form a quorum, in each version on this machine."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
-from tenure.testing.engines import EtcdCluster, ZooKeeperEnsemble, installed
+from tenure.testing.engines import ConsulCluster, EtcdCluster, ZooKeeperEnsemble, installed
 
-Cluster = EtcdCluster | ZooKeeperEnsemble
+Cluster = EtcdCluster | ZooKeeperEnsemble | ConsulCluster
 # An engine that is not there stands in the list without a version: starting it says what is missing.
-VERSIONS = [(engine, binary) for engine in ("etcd", "zookeeper") for binary in installed(engine) or (None,)]
+VERSIONS = [(engine, binary) for engine in ("etcd", "zookeeper", "consul") for binary in installed(engine) or (None,)]
 
 
 @pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: str(version[1] or version[0]))
@@ -19,6 +19,8 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Cluster]:
 
     if engine == "zookeeper":
         return partial(ZooKeeperEnsemble, binary=binary, tick_ms=200)
+    if engine == "consul":
+        return partial(ConsulCluster, binary=binary)
     # A quarter of the time that etcd gives its leader as shipped: a test waits a quarter as long for the next one.
     return partial(EtcdCluster, binary=binary, options=("--heartbeat-interval=50", "--election-timeout=250"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import ConfigError
-from tenure.testing.engines import EtcdCluster, MissingEngine, ZooKeeperEnsemble, installed
+from tenure.testing.engines import ConsulCluster, EtcdCluster, MissingEngine, ZooKeeperEnsemble, installed
 from tenure.testing.engines.binaries import built_from
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +58,25 @@ def test_an_engine_that_is_missing_is_told_of_with_the_command_that_installs_it(
 
 
 @pytest.mark.usefixtures("empty_machine")
+def test_an_engine_that_no_package_manager_has_is_told_of_with_the_command_that_builds_it() -> None:
+    with pytest.raises(MissingEngine) as caught, ConsulCluster():
+        pass
+    assert str(caught.value) == "consul is missing: make engines in a clone of tenure"
+
+
+@pytest.mark.parametrize(
+    ("engine", "program", "tool"), [("consul", "consul", "consul"), ("kubernetes", "kube-apiserver", "kubectl")]
+)
+def test_an_engine_is_found_with_its_command_line(empty_machine: Path, engine: str, program: str, tool: str) -> None:
+    folder = empty_machine / f"{engine}-2.0.0"
+    put_program(folder / program)
+    put_program(empty_machine.parents[1] / "bin" / program, "echo 'It is v1.36.3'")
+    built, packaged = installed(engine)
+    assert (built.version, built.program, built.tool) == ("2.0.0", str(folder / program), str(folder / tool))
+    assert (packaged.version, packaged.program.rpartition("/")[2]) == ("1.36.3", program)
+
+
+@pytest.mark.usefixtures("empty_machine")
 def test_a_zookeeper_without_java_is_told_of() -> None:
     with (
         pytest.raises(MissingEngine, match=r"^(Java is missing: apt-get install|zookeeper is missing)"),
@@ -67,7 +86,7 @@ def test_a_zookeeper_without_java_is_told_of() -> None:
 
 
 def test_an_engine_that_we_do_not_know_is_refused() -> None:
-    with pytest.raises(ConfigError, match="engine = raft: must be one of etcd, zookeeper"):
+    with pytest.raises(ConfigError, match="engine = raft: must be one of etcd, zookeeper, consul, kubernetes"):
         installed("raft")
 
 

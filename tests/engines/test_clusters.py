@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tenure.testing.engines import EngineFailed, EtcdCluster, Node, ZooKeeperEnsemble
+from tenure.testing.engines import ConsulCluster, EngineFailed, EtcdCluster, Node, ZooKeeperEnsemble
 from tenure.testing.engines.processes import wait_for
 
-Cluster = EtcdCluster | ZooKeeperEnsemble
+Cluster = EtcdCluster | ZooKeeperEnsemble | ConsulCluster
 
 
 @contextmanager
@@ -29,6 +29,8 @@ def write(cluster: Cluster, key: str) -> None:
     node = cluster.leader()
     if isinstance(cluster, EtcdCluster):
         cluster.ctl("put", key, "here", node=node)
+    elif isinstance(cluster, ConsulCluster):
+        cluster.ctl("kv", "put", key, "here", node=node)
     else:
         with kazoo(node) as client:
             client.create(f"/{key}", b"here")
@@ -38,6 +40,12 @@ def has(cluster: Cluster, node: Node, key: str) -> bool:
     """Whether a node finds the key in its own data, whatever the others say."""
     if isinstance(cluster, EtcdCluster):
         return "here" in cluster.ctl("get", "--consistency=s", key, node=node)
+    if isinstance(cluster, ConsulCluster):
+        try:
+            # It waits a while for a key that it does not have: its data may be a little behind.
+            return bool(cluster.api("GET", f"/v1/kv/{key}?stale&index=1&wait=5s", node=node))
+        except EngineFailed:
+            return False
     with kazoo(node) as client:
         client.sync("/")
         return client.exists(f"/{key}") is not None

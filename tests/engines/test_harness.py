@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import ConfigError
-from tenure.testing.engines import EngineFailed, EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.engines import ConsulCluster, EngineFailed, EtcdCluster, ZooKeeperEnsemble
 from tenure.testing.engines.ports import Claim, claim_ports
 from tenure.testing.engines.processes import wait_for
 
@@ -56,11 +56,12 @@ def test_a_cluster_that_is_told_so_keeps_its_folder() -> None:
     [
         (EtcdCluster(1, options=["--no-such-flag"]), "no-such-flag"),
         (ZooKeeperEnsemble(1, options=["tickTime=x"]), '"x"'),
+        (ConsulCluster(1, options=["-hcl=no_such_key = 1"]), "no_such_key"),
     ],
-    ids=["etcd", "zookeeper"],
+    ids=["etcd", "zookeeper", "consul"],
 )
 def test_an_engine_that_does_not_start_is_told_of_with_the_end_of_its_log(
-    cluster: EtcdCluster | ZooKeeperEnsemble, word: str
+    cluster: EtcdCluster | ZooKeeperEnsemble | ConsulCluster, word: str
 ) -> None:
     with pytest.raises(EngineFailed, match=r"^n1 ended while it was starting; the end of its log:\n") as caught:
         cluster.__enter__()
@@ -99,8 +100,9 @@ def test_processes_that_look_for_ports_at_the_same_time_get_different_ones() -> 
     assert max(ports) < 32768
 
 
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM], ids=["tcp", "udp"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_a_port_on_which_somebody_listens_is_not_given(host: str) -> None:
+def test_a_port_that_somebody_uses_is_not_given(host: str, kind: socket.SocketKind) -> None:
     def choose() -> Claim:
         random.seed(7)  # The same lots, so the same choice.
         [claim] = claim_ports(1, host)
@@ -109,7 +111,8 @@ def test_a_port_on_which_somebody_listens_is_not_given(host: str) -> None:
     first = choose()
     first.release()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, first.port), family=family):
+    with socket.socket(family, kind) as user:
+        user.bind((host, first.port))
         second = choose()
     second.release()
     assert second.port != first.port

@@ -19,12 +19,13 @@ _PATIENCE_S = 60
 # A harness as a test would use it. It says which processes there are, and then waits to be killed.
 _HARNESS = """
 import os, sys, time
-from tenure.testing.engines import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.engines import ConsulCluster, EtcdCluster, KubernetesCluster, ZooKeeperEnsemble
 with {cluster} as cluster:
     heir = {heir}
     if heir == 0:
         time.sleep(600)
-    print(heir, *(node.pid for node in cluster.nodes), flush=True)
+    below = [cluster.etcd] if isinstance(cluster, KubernetesCluster) else []
+    print(heir, *(node.pid for each in [cluster, *below] for node in each.nodes), flush=True)
     sys.stdin.read()
 """
 
@@ -56,7 +57,9 @@ def harness(cluster: str, tmp_path: Path, heir: str = "-1") -> Iterator[tuple[su
                 os.kill(heir_pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("cluster", ["EtcdCluster(3)", "ZooKeeperEnsemble(1)"])
+@pytest.mark.parametrize(
+    "cluster", ["EtcdCluster(3)", "ZooKeeperEnsemble(1)", "ConsulCluster(1)", "KubernetesCluster()"]
+)
 def test_engines_die_with_a_harness_that_is_killed(cluster: str, tmp_path: Path) -> None:
     with harness(cluster, tmp_path) as (process, _, engines):
         assert engines

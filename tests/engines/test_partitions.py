@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import pytest
 from kazoo.client import KazooClient
 
-from tenure.testing.engines import Binary, EngineFailed, EtcdCluster, Node, ZooKeeperEnsemble
+from tenure.testing.engines import Binary, ConsulCluster, EngineFailed, EtcdCluster, Node, ZooKeeperEnsemble
 from tenure.testing.engines.processes import wait_for
 
-Cluster = EtcdCluster | ZooKeeperEnsemble
+Cluster = EtcdCluster | ZooKeeperEnsemble | ConsulCluster
 
 
 @contextmanager

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.engines import Binary, EngineFailed, EtcdCluster, KeyPair, Tls, ZooKeeperEnsemble
+from tenure.testing.engines import Binary, ConsulCluster, EngineFailed, EtcdCluster, KeyPair, Tls, ZooKeeperEnsemble
 
-Cluster = EtcdCluster | ZooKeeperEnsemble
-QUESTIONS = {"etcd": b"GET /health HTTP/1.0\r\n\r\n", "zookeeper": b"ruok"}
-ANSWERS = {"etcd": b"health", "zookeeper": b"imok"}
+Cluster = EtcdCluster | ZooKeeperEnsemble | ConsulCluster
+QUESTIONS = {
+    "etcd": b"GET /health HTTP/1.0\r\n\r\n",
+    "zookeeper": b"ruok",
+    "consul": b"GET /v1/status/leader HTTP/1.0\r\n\r\n",
+}
+ANSWERS = {"etcd": b"health", "zookeeper": b"imok", "consul": b"127.0.0.1:"}
 
 
 def is_answered(cluster: Cluster, ca: Path, client: KeyPair | None) -> bool:

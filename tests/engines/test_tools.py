@@ -76,12 +76,15 @@ def test_everything_is_built_once_and_the_caches_of_the_build_are_deleted(machin
     assert (first.returncode, complaints) == (0, "")
     assert sorted(path.name for path in machine.cache.glob("etcd-3.7.3/*")) == ["etcd", "etcdctl", "etcdutl"]
     assert (machine.cache / "etcd-3.7.3" / "etcdutl").read_text() == "go.etcd.io/etcd/etcdutl/v3\n"
+    assert (machine.cache / "consul-1.22.7" / "consul").read_text() == "github.com/hashicorp/consul\n"
+    assert sorted(path.name for path in machine.cache.glob("kubernetes-1.36.3/*")) == ["kube-apiserver", "kubectl"]
     peers = [machine.cache / built_from(ROOT / "tests" / "peers" / language).name for language in ("go", "java")]
-    finished = {".lock", "etcd-3.7.3", "zookeeper-3.9.5", *(peer.name for peer in peers)}
-    assert {path.name for path in machine.cache.iterdir()} == finished
-    assert [path.name for peer in peers for path in peer.iterdir()] == ["peer", "lib"]
+    engines = {"etcd-3.7.3", "zookeeper-3.9.5", "consul-1.22.7", "kubernetes-1.36.3"}
+    assert {path.name for path in machine.cache.iterdir()} == {".lock", *engines, *(peer.name for peer in peers)}
+    programs = [sorted(path.name for path in peer.iterdir()) for peer in peers]
+    assert programs == [["consul", "etcd", "kubernetes"], ["lib"]]
     assert not (machine.home / "go").exists()
-    assert "etcd: 3.7.3" in said
+    assert all(f"\n{engine.replace('-', ': ')}" in said for engine in engines)
 
     calls = machine.calls
     with machine.build() as second:

@@ -166,7 +166,7 @@ def counted(cluster: EtcdCluster) -> Counter[str]:
     """How many calls, and messages of streams, have reached the cluster, as it counts them: ``started Txn`` and so on."""
     counts: Counter[str] = Counter()
     for node in cluster.nodes:
-        for match in _COUNTED.finditer(cluster._ask(node, "/metrics")):
+        for match in _COUNTED.finditer(cluster.metrics(node)):
             kind = match["counter"].removeprefix("grpc_server_").removesuffix("_total")
             counts[f"{kind} {match['method']}"] += int(float(match["count"]))
     return counts

@@ -22,7 +22,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-from tenure.testing.engines import EtcdCluster, MissingEngine, ZooKeeperEnsemble
+from tenure.testing.engines import (
+    ConsulCluster,
+    EtcdCluster,
+    KubernetesCluster,
+    MissingEngine,
+    ZooKeeperEnsemble,
+)
 from tenure.testing.engines.binaries import built_from, java
 
 HERE = Path(__file__).parent
@@ -32,7 +38,8 @@ PATIENCE_S = 30.0
 # A program that is to do little has no use for Java's best code, which takes longer to make than all that is tested.
 QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
-Program = Literal["go", "etcdctl", "curator", "kazoo", "tenure"]
+Program = Literal["go", "etcdctl", "curator", "kazoo", "consul", "tenure"]
+Cluster = EtcdCluster | ZooKeeperEnsemble | ConsulCluster | KubernetesCluster
 
 
 class Event(NamedTuple):
@@ -61,7 +68,7 @@ class Peer:
     """One program. A context manager: it is killed at the end of the block."""
 
     def __init__(self, who: str, command: list[str], environment: dict[str, str]) -> None:
-        self.who, self.command = who, command
+        self.who, self.command, self.environment = who, command, environment
         self._events: list[Event] = []
         self._unread: dict[str, int] = defaultdict(int)  # by kind: where in the list to look for the next one
         self._news = threading.Condition()
@@ -191,37 +198,56 @@ class Peer:
 def start_peer(
     program: Program,
     kind: str,
-    cluster: EtcdCluster | ZooKeeperEnsemble,
+    cluster: Cluster,
     name: str,
     who: str,
     *,
-    ttl_s: int = 4,
+    ttl_s: float = 4,
+    lock_delay_s: float = 0,
     jvm: Sequence[str] = QUICK_JVM,
 ) -> Peer:
     """Start a program that contends for ``name`` as ``who``. ``kind`` is what its own library calls it: latch, mutex, …
 
+    client-go is told to ``release`` the Lease when it resigns, or to ``keep`` it; its three durations are in its own
+    proportions, 15/10/2. The ``lock_delay_s`` of a Go program on Consul is the engine's own, 15 s, if it is 0.
     Who measures says ``jvm=()``: Curator as its users run it.
     """
-    endpoints = cluster.url if program == "tenure" else ",".join(cluster.endpoints)
-    environment = {}
-    if cluster.tls is not None:
-        ca, client = cluster.tls.ca, cluster.tls.client
-        if program == "tenure":
-            endpoints += f"?ca={ca}&cert={client.certificate}&key={client.key}"
-        else:
-            files = {"CACERT": ca, "CERT": client.certificate, "KEY": client.key}
-            environment = {f"ETCDCTL_{name}": str(file) for name, file in files.items()}
-    return Peer(who, [*_command(program, cluster, jvm), kind, endpoints, name, str(ttl_s)], environment)
+    if program == "tenure":
+        told = [kind, _our_url(cluster), name, f"{ttl_s:g}"]
+    elif isinstance(cluster, ConsulCluster):
+        # What ``consul lock x`` locks is the key x/.lock, which a Go program is told itself.
+        told = [kind, name] if program == "consul" else [kind, f"{name}/.lock", f"{ttl_s:g}", f"{lock_delay_s:g}"]
+    elif isinstance(cluster, KubernetesCluster):
+        told = [kind, str(cluster.kubeconfig), name, *(f"{ttl_s * part / 15:g}" for part in (15, 10, 2))]
+    else:
+        told = [kind, ",".join(cluster.endpoints), name, f"{ttl_s:g}"]
+    return Peer(who, [*_command(program, cluster, jvm), *told], _environment(cluster))
 
 
-def _command(program: Program, cluster: EtcdCluster | ZooKeeperEnsemble, jvm: Sequence[str]) -> list[str]:
+def _our_url(cluster: Cluster) -> str:
+    if cluster.tls is None or isinstance(cluster, KubernetesCluster):  # whose kubeconfig says all
+        return cluster.url
+    client = cluster.tls.client
+    return f"{cluster.url}?ca={cluster.tls.ca}&cert={client.certificate}&key={client.key}"
+
+
+def _environment(cluster: Cluster) -> dict[str, str]:
+    if isinstance(cluster, ConsulCluster):
+        return cluster.environment()
+    if cluster.tls is None or isinstance(cluster, KubernetesCluster):
+        return {}
+    files = {"CACERT": cluster.tls.ca, "CERT": cluster.tls.client.certificate, "KEY": cluster.tls.client.key}
+    return {f"ETCDCTL_{name}": str(file) for name, file in files.items()}
+
+
+def _command(program: Program, cluster: Cluster, jvm: Sequence[str]) -> list[str]:
     match program:
         case "go":
-            return [str(built("go") / "peer")]
+            return [str(built("go") / cluster.engine)]
         case "curator":
             return [java(), *jvm, "-cp", f"{built('java')}/lib/*", "peer.Peer"]
-        case "etcdctl":
-            return [sys.executable, "-m", "tests.peers.etcdctl_peer", cluster.binary.tool]
+        case "etcdctl" | "consul":
+            return [sys.executable, "-m", f"tests.peers.{program}_peer", cluster.binary.tool]
         case _:
             return [sys.executable, "-m", f"tests.peers.{program}_peer"]
 

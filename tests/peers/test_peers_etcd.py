@@ -1,17 +1,14 @@
 """Peers of etcd among themselves: what the driver sees of programs that are right anyway. It is the driver that is tested."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 
 from tenure.testing.engines import EtcdCluster
-from tenure.testing.engines.processes import wait_for
-from tests.peers.driver import ROOT, PeerFailed, Program, alternate, check_terms, contend, start_peer
+from tests.peers.driver import PeerFailed, Program, alternate, check_terms, contend, start_peer
+from tests.peers.orphans import check_that_nothing_survives_its_driver
 
 ELECTIONS: list[tuple[Program, str]] = [("go", "election"), ("etcdctl", "elect")]
 LOCKS: list[tuple[Program, str]] = [("go", "mutex"), ("etcdctl", "lock")]
@@ -101,33 +98,7 @@ def test_a_peer_and_its_children_die_with_a_driver_that_is_killed(
     cluster: EtcdCluster, program: Program, kind: str
 ) -> None:
     with start_peer(program, kind, cluster, f"orphan-{program}", "ada") as ada:
-        command = ada.command
-    driving = f"from tests.peers.driver import Peer\nada = Peer('ada', {command}, {{}})\nada.campaign()\nada.wait_leading()\nprint(ada.pid)"
-    driver = subprocess.Popen(
-        [sys.executable, "-c", f"{driving}\ninput()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        text=True,
-    )
-    with driver:
-        assert driver.stdout is not None
-        session = int(driver.stdout.readline())
-        assert members(session)
-        driver.kill()
-    assert wait_for(lambda: not members(session), 30)
-
-
-def members(session: int) -> list[int]:
-    """The processes of a session: a peer is the first of its own."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # It has just ended.
-            # Behind the name, which may hold anything: state, parent, group, session.
-            state, _, _, number, *_ = (process / "stat").read_text().rpartition(") ")[2].split()
-            if int(number) == session and state != "Z":
-                found.append(int(process.name))
-    return found
+        check_that_nothing_survives_its_driver(ada)
 
 
 def test_an_overlap_would_be_seen(cluster: EtcdCluster) -> None:

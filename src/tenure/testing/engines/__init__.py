@@ -8,14 +8,18 @@ the process that started it, however that ends.
 from tenure.testing.engines.binaries import Binary, MissingEngine, installed
 from tenure.testing.engines.certificates import KeyPair, Tls
 from tenure.testing.engines.cluster import EngineFailed, Node
+from tenure.testing.engines.consul import ConsulCluster
 from tenure.testing.engines.etcd import EtcdCluster
+from tenure.testing.engines.kubernetes import KubernetesCluster
 from tenure.testing.engines.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
     "Binary",
+    "ConsulCluster",
     "EngineFailed",
     "EtcdCluster",
     "KeyPair",
+    "KubernetesCluster",
     "MissingEngine",
     "Node",
     "Tls",

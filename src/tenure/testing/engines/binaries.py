@@ -1,7 +1,8 @@
 """Which engines are on this machine, and in which versions.
 
 Two places are looked into: where the package manager puts things, and the user's cache folder, where ``make engines`` puts
-what it has built: ``etcd-3.7.3/``, ``zookeeper-3.9.5/``. An engine is never downloaded from here.
+what it has built: ``etcd-3.7.3/``, ``zookeeper-3.9.5/``, ``consul-1.22.7/``, ``kubernetes-1.36.3/``. An engine is never
+downloaded from here.
 """
 
 import hashlib
@@ -20,10 +21,16 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _DEBIAN_JARS = Path("/usr/share/java")
 _DEBIAN_EXTRAS = ("slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar")
 
-_ETCD = "etcd"
 _ZOOKEEPER = "zookeeper"
-# What the package manager calls them: ``make test`` installs these, and an engine that is missing is told of by them.
-PACKAGES = {_ETCD: ("etcd-server", "etcd-client"), _ZOOKEEPER: ("zookeeper",)}
+# Engines that are programs: the server, its command line, and what makes the server tell its version.
+_PROGRAMS = {
+    "etcd": ("etcd", "etcdctl", "--version"),
+    "consul": ("consul", "consul", "version"),
+    "kubernetes": ("kube-apiserver", "kubectl", "--version"),
+}
+ENGINES = ("etcd", _ZOOKEEPER, "consul", "kubernetes")
+# What the package manager calls those that it has: ``make test`` installs them.
+PACKAGES = {"etcd": ("etcd-server", "etcd-client"), _ZOOKEEPER: ("zookeeper",)}
 
 
 class MissingEngine(TenureError):
@@ -57,9 +64,9 @@ def cache_folder() -> Path:
 
 def installed(engine: str) -> list[Binary]:
     """The versions of ``engine`` on this machine, the newest first; none if it is not there."""
-    if engine not in PACKAGES:
-        raise ConfigError("engine", engine, f"must be one of {', '.join(PACKAGES)}")
-    found = (_built_etcd() if engine == _ETCD else _built_zookeeper()) + packaged(engine)
+    if engine not in ENGINES:
+        raise ConfigError("engine", engine, f"must be one of {', '.join(ENGINES)}")
+    found = (_built_zookeeper() if engine == _ZOOKEEPER else _built_programs(engine)) + packaged(engine)
     # Of two with the same version the first one found stays: what was built on purpose.
     versions = {binary.version: binary for binary in reversed(found)}
     return sorted(versions.values(), key=lambda binary: [int(part) for part in binary.version.split(".")], reverse=True)
@@ -69,14 +76,14 @@ def newest(engine: str) -> Binary:
     """The newest version of ``engine`` on this machine; raises MissingEngine, with the command that installs one."""
     found = installed(engine)
     if not found:
-        packages = " ".join(PACKAGES[engine])
-        raise MissingEngine(engine, f"apt-get install -y {packages}, or make engines in a clone of tenure")
+        package = f"apt-get install -y {' '.join(PACKAGES[engine])}, or " if engine in PACKAGES else ""
+        raise MissingEngine(engine, f"{package}make engines in a clone of tenure")
     return found[0]
 
 
 def packaged(engine: str) -> list[Binary]:
     """What the package manager, or a person, has put on this machine."""
-    return _packaged_etcd() if engine == _ETCD else _packaged_zookeeper()
+    return _packaged_zookeeper() if engine == _ZOOKEEPER else _packaged_programs(engine)
 
 
 def built_from(sources: Path) -> Path:
@@ -95,21 +102,23 @@ def java() -> str:
     return found
 
 
-def _built_etcd() -> list[Binary]:
+def _built_programs(engine: str) -> list[Binary]:
+    program, tool, _ = _PROGRAMS[engine]
     return [
-        Binary(_ETCD, version, str(folder / "etcd"), str(folder / "etcdctl"))
-        for version, folder in _built(_ETCD)
-        if (folder / "etcd").is_file()
+        Binary(engine, version, str(folder / program), str(folder / tool))
+        for version, folder in _built(engine)
+        if (folder / program).is_file()
     ]
 
 
-def _packaged_etcd() -> list[Binary]:
-    program = shutil.which("etcd")
+def _packaged_programs(engine: str) -> list[Binary]:
+    name, tool, ask = _PROGRAMS[engine]
+    program = shutil.which(name)
     if program is None:
         return []
-    answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    answer = subprocess.run([program, ask], capture_output=True, text=True, check=False)
     version = _VERSION.search(answer.stdout)
-    return [Binary(_ETCD, version[0], program, shutil.which("etcdctl") or "")] if version else []
+    return [Binary(engine, version[0], program, shutil.which(tool) or "")] if version else []
 
 
 def _built_zookeeper() -> list[Binary]:

@@ -1,5 +1,6 @@
 """Certificates for engines that speak TLS, made by ``trustme`` for one test."""
 
+import ssl
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +39,12 @@ class Tls:
     @cached_property
     def client(self) -> KeyPair:
         return self.issue(self._client_name)
+
+    def context(self) -> ssl.SSLContext:
+        """What a client needs that trusts this authority and is ``client``."""
+        context = ssl.create_default_context(cafile=self.ca)
+        context.load_cert_chain(self.client.certificate, self.client.key)
+        return context
 
     def issue(self, name: str, *hosts: str) -> KeyPair:
         """A certificate with the common name ``name``, for a server at ``hosts`` or, without any, for a client."""

@@ -165,6 +165,7 @@ class Cluster(ABC):
     engine: str
     scheme: str
     ports_per_node: int
+    inside: Path | None = None  # which folder its own one is made in, if not in that for temporary files
 
     def __init__(self, size: int, binary: Binary | None, host: str, isolated: bool, options: Sequence[str]) -> None:
         if size < 1:
@@ -257,7 +258,7 @@ class Cluster(ABC):
 
     def __enter__(self) -> Self:
         _ = self.binary
-        self.folder = Path(tempfile.mkdtemp(prefix=f"tenure-{self.engine}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"tenure-{self.engine}-", dir=self.inside))
         with ExitStack() as failed:
             failed.push(self.__exit__)
             self._start()
@@ -267,7 +268,7 @@ class Cluster(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._undo.close()
+        self._undo.__exit__(kind, error, trace)
         if error is not None and any(node.log.exists() for node in self.nodes):
             error.add_note(f"data and logs of {self.binary} are kept in {self.folder}")
         elif not self._kept:

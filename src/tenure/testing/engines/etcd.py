@@ -1,19 +1,13 @@
 """Clusters of etcd."""
 
-import http.client
-import os
 import re
-import ssl
-import subprocess
 from collections.abc import Sequence
 
+from tenure.testing.engines.asking import ask, run_tool
 from tenure.testing.engines.binaries import Binary, MissingEngine
 from tenure.testing.engines.certificates import Tls
-from tenure.testing.engines.cluster import Cluster, EngineFailed, Node, address
+from tenure.testing.engines.cluster import Cluster, Node, address
 
-# A node that does not answer at once is not ready, or has nobody to ask; the next look comes soon.
-_ASK_S = 2
-_CTL_S = 60
 _HEALTHY = re.compile(r'"health":\s*"true"')
 _LEADS = "etcd_server_is_leader 1"
 
@@ -50,20 +44,7 @@ class EtcdCluster(Cluster):
                 f"--cert={self.tls.client.certificate}",
                 f"--key={self.tls.client.key}",
             ]
-        answer = subprocess.run(
-            [*command, *arguments],
-            env={**os.environ, "ETCDCTL_API": "3"},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=_CTL_S,
-            check=False,
-        )
-        if answer.returncode != 0:
-            raise EngineFailed(
-                f"etcdctl {' '.join(arguments)}", f"ended with {answer.returncode}", answer.stderr.strip()
-            )
-        return answer.stdout
+        return run_tool([*command, *arguments], f"etcdctl {' '.join(arguments)}", {"ETCDCTL_API": "3"}, stdin)
 
     def command(self, node: Node) -> list[str]:
         inside = self.network.enter(self.nodes.index(node)) if self.network is not None else []
@@ -85,25 +66,20 @@ class EtcdCluster(Cluster):
         ]
 
     def serves(self, node: Node) -> bool:
-        return _HEALTHY.search(self._ask(node, "/health")) is not None
+        _, health = self._ask(node, "/health")
+        return _HEALTHY.search(health) is not None
 
     def leads(self, node: Node) -> bool:
-        return _LEADS in self._ask(node, "/metrics").splitlines()
+        return _LEADS in self.metrics(node).splitlines()
 
-    def _ask(self, node: Node, path: str) -> str:
-        """What a node answers to a plain GET, which needs no rights; nothing if it does not answer."""
-        connection = (
-            http.client.HTTPConnection(node.host, node.ports[0], timeout=_ASK_S)
-            if self.tls is None
-            else http.client.HTTPSConnection(node.host, node.ports[0], timeout=_ASK_S, context=_context(self.tls))
-        )
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read().decode()
-        except (OSError, http.client.HTTPException):
-            return ""
-        finally:
-            connection.close()
+    def metrics(self, node: Node) -> str:
+        """Return what a node counts, for Prometheus; nothing if it does not answer."""
+        _, metrics = self._ask(node, "/metrics")
+        return metrics
+
+    def _ask(self, node: Node, path: str) -> tuple[int, str]:
+        """Ask with a plain GET, which needs no rights."""
+        return ask(node, None if self.tls is None else self.tls.context(), path)
 
     def _tls_flags(self, node: Node) -> list[str]:
         if self.tls is None:
@@ -118,9 +94,3 @@ class EtcdCluster(Cluster):
 def _peer_url(node: Node) -> str:
     # Peers speak in the clear: TLS between them changes nothing that a client could see.
     return f"http://{address(node.host, node.ports[1])}"
-
-
-def _context(tls: Tls) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.ca)
-    context.load_cert_chain(tls.client.certificate, tls.client.key)
-    return context

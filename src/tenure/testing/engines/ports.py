@@ -1,8 +1,8 @@
 """Ports for engines: free, and ours alone, whoever else looks for some on this machine at the same time.
 
-A port number is claimed by holding the *UDP* port of that number. The engines here use TCP only, so nothing is in their
-way, and no lock file is needed: the kernel gives a number to one process, for all users alike, and takes it back when that
-process dies.
+A port number is claimed by holding the UDP port of that number, at an address of the loopback that no engine uses: Consul
+needs its own UDP ports, the others only TCP. No lock file is needed: the kernel gives a number to one process, for all users
+alike, and takes it back when that process dies.
 
 All numbers are below 32768. From there on the kernel gives ports to outgoing connections: a node that was stopped could
 find its own port taken by a client of its neighbour when it starts again.
@@ -10,10 +10,13 @@ find its own port taken by a client of its neighbour when it starts again.
 
 import random
 import socket
+import sys
 
 from tenure.errors import ConfigError
 
 _FIRST, _END = 12_000, 31_000
+# Only Linux has more than one address there without being asked. Elsewhere a claim is in the way of Consul, which fails to start.
+_HELD_AT = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 
 
 class Claim:
@@ -24,7 +27,7 @@ class Claim:
         self.port = port
         self._held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            self._held.bind(("127.0.0.1", port))
+            self._held.bind((_HELD_AT, port))
         except OSError:
             self._held.close()
             raise
@@ -34,7 +37,7 @@ class Claim:
 
 
 def claim_ports(count: int, host: str) -> list[Claim]:
-    """Claim ``count`` port numbers on which nobody listens at ``host``."""
+    """Claim ``count`` port numbers on which nobody listens at ``host``, by TCP or UDP."""
     claims: list[Claim] = []
     for port in random.sample(range(_FIRST, _END), _END - _FIRST):
         if len(claims) == count:
@@ -53,10 +56,16 @@ def claim_ports(count: int, host: str) -> list[Claim]:
 
 
 def _is_free(host: str, port: int) -> bool:
+    kinds = [socket.SOCK_STREAM] if host == _HELD_AT else [socket.SOCK_STREAM, socket.SOCK_DGRAM]
+    return all(_can_bind(kind, host, port) for kind in kinds)
+
+
+def _can_bind(kind: socket.SocketKind, host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As the engines do it: a connection that ended a minute ago keeps nobody from listening.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family, kind) as probe:
+        if kind is socket.SOCK_STREAM:
+            # As the engines do it: a connection that ended a minute ago keeps nobody from listening.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError:

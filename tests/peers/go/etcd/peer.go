@@ -6,6 +6,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"tenure.example/peer/lines"
 )
 
 // An office is what a peer contends for.
@@ -54,8 +56,8 @@ func (p *peer) campaign(value string) error {
 		return err
 	}
 	go func() {
-		check(p.office.take(ctx, value))
-		sayAt(now(), "leading", fields{"token": <-token})
+		lines.Check(p.office.take(ctx, value))
+		lines.SayAt(lines.Now(), "leading", lines.Fields{"token": <-token})
 	}()
 	return nil
 }
@@ -75,7 +77,7 @@ func (p *peer) watchQueue(ctx context.Context) (<-chan int64, error) {
 		defer stop()
 		for answer := range puts {
 			for _, put := range answer.Events {
-				say("standing", nil)
+				lines.Say("standing", nil)
 				token <- put.Kv.CreateRevision
 				return
 			}
@@ -84,12 +86,12 @@ func (p *peer) watchQueue(ctx context.Context) (<-chan int64, error) {
 	return token, nil
 }
 
-func (p *peer) resign() error {
-	say("leaving", nil)
+func (p *peer) resign(string) error {
+	lines.Say("leaving", nil)
 	if err := p.office.leave(context.Background()); err != nil {
 		return err
 	}
-	say("left", nil)
+	lines.Say("left", nil)
 	return nil
 }
 
@@ -101,15 +103,18 @@ func (p *peer) proclaim(value string) error {
 	if err := e.Proclaim(context.Background(), value); err != nil {
 		return err
 	}
-	say("proclaimed", nil)
+	lines.Say("proclaimed", nil)
 	return nil
 }
 
 // observe says whom Observe sees in office, now and at every change.
-func (p *peer) observe() {
+func (p *peer) observe(string) error {
 	seen := concurrency.NewElection(p.session, p.name).Observe(context.Background())
-	for answer := range seen {
-		say("observed", fields{"value": string(answer.Kvs[0].Value)})
-	}
-	check(fmt.Errorf("the observation has ended"))
+	go func() {
+		for answer := range seen {
+			lines.Say("observed", lines.Fields{"value": string(answer.Kvs[0].Value)})
+		}
+		lines.Check(fmt.Errorf("the observation has ended"))
+	}()
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"tenure.example/peer/lines"
 )
 
 const (
@@ -19,19 +21,12 @@ const (
 // time takes and leaves the office, and says how long each pair took.
 func (p *peer) time(count int) error {
 	ctx := context.Background()
-	took := make([]int64, 0, count)
-	for range count {
-		began := now()
+	return lines.Time(count, func() error {
 		if err := p.office.take(ctx, "timed"); err != nil {
 			return err
 		}
-		if err := p.office.leave(ctx); err != nil {
-			return err
-		}
-		took = append(took, now()-began)
-	}
-	say("timed", fields{"took_ns": took})
-	return nil
+		return p.office.leave(ctx)
+	})
 }
 
 type win struct {
@@ -53,8 +48,8 @@ func (p *peer) gather(count int) error {
 	err := together(count+1, func(int) error {
 		candidate := concurrency.NewElection(newSession(p.session.Client(), herdTTLS), p.name)
 		go func() {
-			check(candidate.Campaign(ctx, herdValue))
-			h.won <- win{now(), candidate}
+			lines.Check(candidate.Campaign(ctx, herdValue))
+			h.won <- win{lines.Now(), candidate}
 		}()
 		return nil
 	})
@@ -70,22 +65,22 @@ func (p *peer) gather(count int) error {
 		queued = answer.Count
 	}
 	p.herd = h
-	say("gathered", nil)
+	lines.Say("gathered", nil)
 	return nil
 }
 
 // pass lets the leader of the herd resign, and says how long it took until the next one had won.
-func (p *peer) pass() error {
+func (p *peer) pass(string) error {
 	if p.herd == nil {
 		return fmt.Errorf("there is no herd yet")
 	}
-	began := now()
+	began := lines.Now()
 	if err := p.herd.leader.Resign(context.Background()); err != nil {
 		return err
 	}
 	next := <-p.herd.won
 	p.herd.leader = next.who
-	say("passed", fields{"took_ns": next.at - began})
+	lines.Say("passed", lines.Fields{"took_ns": next.at - began})
 	return nil
 }
 
@@ -101,7 +96,7 @@ func (p *peer) many(count int) error {
 	}
 	p.held = held
 	debug.FreeOSMemory()
-	say("held", nil)
+	lines.Say("held", nil)
 	return nil
 }
 
