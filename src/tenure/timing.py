@@ -119,6 +119,34 @@ class Timing:
             local_share=local_share,
         )
 
+    @classmethod
+    def of_client_go(
+        cls, *, lease_duration: Seconds = 15, renew_deadline: Seconds = 10, retry_period: Seconds = 2
+    ) -> "Timing":
+        """Return the timing for the three numbers of client-go's ``leaderelection``, whose defaults these are.
+
+        The lease lasts ``lease_duration``, is renewed every ``retry_period``, and a leader whose last renewal was sent
+        ``renew_deadline`` ago is told to stop. What is left of the lease then is the body's time to end in.
+        """
+        lease_ns = to_ns("lease_duration", lease_duration)
+        deadline_ns = to_ns("renew_deadline", renew_deadline)
+        period_ns = to_ns("retry_period", retry_period)
+        grace_ns = lease_ns - math.ceil(lease_ns * DEFAULT_DRIFT) - deadline_ns
+        if not 0 < 2 * period_ns < deadline_ns or grace_ns <= 0:
+            numbers = (
+                f"lease_duration {lease_ns / 1e9:g} s, renew_deadline {deadline_ns / 1e9:g} s, "
+                f"retry_period {period_ns / 1e9:g} s"
+            )
+            rule = f"must satisfy 0 < 2 x retry_period < renew_deadline < lease_duration x {1 - DEFAULT_DRIFT:g}"
+            raise ConfigError("timing", numbers, rule)
+        return cls(
+            ttl_ns=lease_ns,
+            renew_every_ns=period_ns,
+            attempt_timeout_ns=min(period_ns, _ATTEMPT_TIMEOUT_NS),
+            grace_ns=grace_ns,
+            misses=min(deadline_ns // period_ns, _MISSES_MAX),
+        )
+
     def valid_until(self, sent_at: int) -> int:
         """Return the instant up to which a grant asked for at ``sent_at`` may be believed in."""
         return sent_at + self.valid_for_ns

@@ -215,3 +215,37 @@ def test_nobody_worries_once_it_was_answered() -> None:
         assert (office.timetable._instants, office.rounds._timed) == ([], {})
 
     asyncio.run(run())
+
+
+def test_one_that_fails_does_not_keep_the_others_from_renewing() -> None:
+    class Broken(Member):
+        def renewal(self, now: int) -> Renew | None:
+            raise ZeroDivisionError
+
+    async def run() -> None:
+        office, store, members = Office(), Together(), [Member(1), Broken(2), Member(3)]
+        for member in members:
+            office.join(member, store, 100)
+        with pytest.raises(ZeroDivisionError):
+            office.ring_at(100)
+        await heard(members[0])
+        assert members[2].worried.is_set()
+
+    asyncio.run(run())
+
+
+def test_those_who_left_a_round_that_is_far_off_are_not_kept_until_then() -> None:
+    async def run() -> None:
+        office, store = Office(), Together()
+        stays = [Member(number) for number in range(1, 11)]
+        for member in stays:
+            office.join(member, store, 10**15)
+        for number in range(1000):
+            passing = Member(100 + number)
+            office.join(passing, store, 10**15)
+            passing.renews_at = None
+        (coming,) = office.rounds._timed.values()
+        assert len(coming.seats) < 100
+        assert coming.seats[:10] == stays
+
+    asyncio.run(run())

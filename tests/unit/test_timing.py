@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tenure.errors import ConfigError
@@ -44,6 +44,32 @@ def test_a_holder_acts_on_its_own_word_for_three_quarters_of_the_default_lease()
 @given(st.integers(4, 3600))
 def test_a_lease_and_its_heartbeat_are_two_words_for_one_timing(heartbeat_s: int) -> None:
     assert Timing.of(heartbeat=heartbeat_s, misses=3) == Timing.of(ttl=4 * heartbeat_s, misses=3)
+
+
+def test_the_three_numbers_of_client_go_are_lease_heartbeat_and_the_age_at_which_a_leader_stops() -> None:
+    timing = Timing.of_client_go()
+    assert timing == Timing.of_client_go(lease_duration=15, renew_deadline=10, retry_period=2)
+    assert (timing.ttl_ns, timing.renew_every_ns, timing.misses) == (15 * 10**9, 2 * 10**9, 5)
+    assert timing.valid_until(0) - timing.grace_ns == 10 * 10**9
+
+
+@given(
+    st.floats(min_value=0.01, max_value=600),
+    st.floats(min_value=0.01, max_value=600),
+    st.floats(min_value=0.01, max_value=600),
+)
+@example(15.0, 10.0, 2.0)
+def test_numbers_of_client_go_are_taken_or_refused_by_their_own_names(
+    lease_s: float, deadline_s: float, period_s: float
+) -> None:
+    assume(abs(2 * period_s - deadline_s) > 1e-6)
+    assume(abs(deadline_s - lease_s * 0.99) > 1e-6)
+    if 2 * period_s < deadline_s < lease_s * 0.99:
+        timing = Timing.of_client_go(lease_duration=lease_s, renew_deadline=deadline_s, retry_period=period_s)
+        assert timing.valid_for_ns - timing.grace_ns == round(deadline_s * 1e9)
+    else:
+        with pytest.raises(ConfigError, match=r"lease_duration .* 2 x retry_period < renew_deadline"):
+            Timing.of_client_go(lease_duration=lease_s, renew_deadline=deadline_s, retry_period=period_s)
 
 
 def test_both_may_be_given() -> None:

@@ -9,7 +9,7 @@ would be set twice in every heartbeat of ten thousand elections, and ring in non
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from tenure.clock import Clock
 from tenure.core.effects import Renew
@@ -19,6 +19,7 @@ from tenure.office.timetable import Timetable
 from tenure.stores.base import CanRenewTogether, No, Ok, Store, Unknown, outcome_of
 
 T = TypeVar("T")
+_SEATS_MIN: Final = 64
 Renewal = Grant | Ended | No | Unknown
 
 
@@ -50,13 +51,14 @@ class Asked(NamedTuple):
 class _Round:
     """One request to one store for those who renew together; before it is sent, who will."""
 
-    __slots__ = ("asked", "begin", "due", "seats", "store", "within_ns")
+    __slots__ = ("asked", "begin", "due", "room", "seats", "store", "within_ns")
 
     def __init__(self, store: CanRenewTogether, within_ns: int) -> None:
         self.store, self.within_ns = store, within_ns
         self.due: int | None = None  # as an Alarm
         self.begin: Callable[[], None] | None = None  # None: it has begun
         self.seats: list[Renewing] = []
+        self.room = _SEATS_MIN  # how many seats there may be before those that have left are cleared away
         self.asked: list[Asked] = []
 
     def ring(self) -> None:
@@ -86,18 +88,30 @@ class Rounds:
             coming.begin = partial(self._begin, key)
             self._timetable.set(coming, instant)
         coming.seats.append(seat)
+        if len(coming.seats) > coming.room:
+            # A lock that is taken a thousand times a second leaves as many seats, and the mark may be days ahead.
+            coming.seats = [one for one in coming.seats if one is seat or one.renews_at == instant]
+            coming.room = max(_SEATS_MIN, 2 * len(coming.seats))
 
     def _begin(self, key: tuple[int, int, int]) -> None:
-        begun, now = self._timed.pop(key), self._clock.now()
+        now, begun = self._clock.now(), self._timed.pop(key)
         begun.begin = None
-        for seat in begun.seats:
-            if seat.renews_at == key[-1]:  # else it has left this round
-                seat.renews_at = None
-                effect = seat.renewal(now)
-                if effect is not None:
-                    begun.asked.append(Asked(effect, seat))
-        if begun.asked:
-            self._send(begun)
+        rest = iter(begun.seats)
+        try:
+            for seat in rest:
+                if seat.renews_at == key[-1]:  # else it has left this round
+                    seat.renews_at = None
+                    effect = seat.renewal(now)
+                    if effect is not None:
+                        begun.asked.append(Asked(effect, seat))
+        finally:
+            for seat in rest:  # One that raises must not take the others with it.
+                if seat.renews_at == key[-1]:
+                    seat.renews_at = None
+                    seat.look_after_time()
+            begun.seats.clear()
+            if begun.asked:
+                self._send(begun)
 
     def add(self, store: CanRenewTogether, within_ns: int, asked: Asked) -> None:
         """Renew once the event loop has come round, with whoever else asks until then."""
