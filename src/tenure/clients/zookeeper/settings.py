@@ -3,17 +3,15 @@
 import ssl
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 from tenure.clients.address import ClusterURL, cluster_of
-from tenure.clients.tls import tls_context
+from tenure.clients.options import TLS_OPTIONS, check_login, options_of, password_of, seconds_of, tls_of
 from tenure.clients.zookeeper.wire import ANYBODY, CREATOR, Acl
-from tenure.errors import ConfigError, redact
+from tenure.errors import ConfigError
 
 _PORT: Final = 2181
-_OPTIONS: Final = frozenset({"acl", "ca", "cert", "key", "password_file", "sasl", "tick", "timeout"})
-_TLS_OPTIONS: Final = frozenset({"ca", "cert", "key"})
+_OPTIONS: Final = TLS_OPTIONS | {"acl", "password_file", "sasl", "tick", "timeout"}
 _ACLS: Final = {"open": ANYBODY, "creator": CREATOR}
 _MECHANISMS: Final = ("DIGEST-MD5", "GSSAPI")
 _TIMEOUT_S: Final = 5.0
@@ -52,25 +50,22 @@ def settings_of(url: str, **options: str) -> Settings:
     stand in the URL too, as ``?ca=…``.
     """
     cluster = cluster_of(url, _PORT, _OPTIONS)
-    for name in sorted(options.keys() - _OPTIONS):
-        raise ConfigError("store options", name, f"is not one of {', '.join(sorted(_OPTIONS))}")
-    given = {**cluster.options, **options}
-    if cluster.scheme != "zookeepers" and not given.keys().isdisjoint(_TLS_OPTIONS):
-        raise ConfigError("store", redact(url), "has certificates but is not encrypted: write zookeepers://")
+    given = options_of(cluster, options, _OPTIONS)
+    tls = tls_of(cluster, given)
     login = _login(cluster, given)
     acl = given.get("acl", "open" if login is None else "creator")
     if acl not in _ACLS:
         raise ConfigError("acl", acl, f"must be one of {', '.join(_ACLS)}")
-    tick_s = _seconds("tick", given["tick"]) if "tick" in given else None
+    tick_s = seconds_of("tick", given["tick"], _SECONDS_MAX) if "tick" in given else None
     return Settings(
         cluster.endpoints,
         cluster.shown,
         _chroot(cluster),
-        tls_context(*map(given.get, ("ca", "cert", "key"))) if cluster.scheme == "zookeepers" else None,
+        tls,
         login,
         _ACLS[acl],
         None if tick_s is None else round(tick_s * 1000),
-        _seconds("timeout", given.get("timeout", str(_TIMEOUT_S))),
+        seconds_of("timeout", given.get("timeout", str(_TIMEOUT_S)), _SECONDS_MAX),
     )
 
 
@@ -87,30 +82,12 @@ def _login(cluster: ClusterURL, given: dict[str, str]) -> Login | None:
         raise ConfigError("sasl", mechanism, f"must be one of {', '.join(_MECHANISMS)}")
     if mechanism and find_spec("puresasl") is None:
         raise ConfigError("sasl", mechanism, "needs a package: pip install 'tenure[zookeeper]'")
-    user, password = cluster.user, cluster.password
-    if "password_file" in given:
-        try:
-            password = Path(given["password_file"]).read_text(encoding="utf-8").rstrip("\n")
-        except (OSError, ValueError) as error:
-            raise ConfigError("password_file", given["password_file"], f"cannot be read: {error}") from error
+    user, password = cluster.user, password_of(cluster, given)
     if mechanism == "GSSAPI":  # A ticket says who we are.
         return Login(user or "", password or "", mechanism)
-    if (user is None) != (password is None):
-        missing = "a user but no password" if password is None else "a password but no user"
-        rule = f"has {missing}: write zookeeper://user:password@… or add password_file="
-        raise ConfigError("store", cluster.shown, rule)
+    check_login(cluster, password)
     if user is None or password is None:
         if mechanism:
             raise ConfigError("sasl", mechanism, "needs a user and a password: write zookeeper://user:password@…")
         return None
     return Login(user, password, mechanism)
-
-
-def _seconds(name: str, words: str) -> float:
-    try:
-        seconds = float(words)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _SECONDS_MAX:
-        raise ConfigError(name, words, f"must be a number of seconds up to {_SECONDS_MAX:g}")
-    return seconds
