@@ -93,12 +93,12 @@ async def test_a_password_may_come_from_a_file(newest: ZooKeeperEnsemble, tmp_pa
 
 
 async def test_an_election_is_a_node_below_the_chroot(newest: ZooKeeperEnsemble) -> None:
-    async with from_url(f"{newest.url}/access/above") as store, from_url(newest.url) as above:
+    async with from_url(f"{newest.url}/rooted/above") as store, from_url(newest.url) as above:
         await wins(store, bid("x"))
-        assert len(await children_of(newest.url, "access/above/x")) == 1
-        await waits(above, bid("access/above/x"))
+        assert len(await children_of(newest.url, "rooted/above/x")) == 1
+        await waits(above, bid("rooted/above/x"))
         assert store.identity != above.identity
-        assert store.address.endswith("/access/above")
+        assert store.address.endswith("/rooted/above")
 
 
 async def test_a_trial_that_cannot_be_cleared_away_is_told_with_the_node_that_stays(newest: ZooKeeperEnsemble) -> None:
