@@ -77,6 +77,13 @@ class Proxy:
         for link in self._links:
             link.deaf = True
 
+    def turn_to(self, endpoint: str) -> None:
+        """Break the connections that there are, and lead later ones to another server."""
+        self._host, port = endpoint.rsplit(":", 1)
+        self._port = int(port)
+        for task in self._tasks:
+            task.cancel()
+
     def refuse(self) -> None:
         """Take no more connections."""
         self._server.close()

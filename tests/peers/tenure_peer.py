@@ -79,6 +79,8 @@ class Peer:
         say("standing")
 
     async def _is_queued(self, holder: Holder) -> bool:
+        if not self.store.store.traits.queue:
+            return True  # Such an engine does not know who waits, and nobody has to: there is no place to be lost.
         listing = self.store.store
         assert isinstance(listing, CanList)
         try:

@@ -10,6 +10,7 @@ import pytest
 
 from tenure.cli.settings import DURATION, settings_of
 from tenure.errors import ConfigError
+from tenure.timing import Timing
 
 PASSWORD = "hunter2"
 NOBODY = 65534
@@ -252,3 +253,9 @@ def test_a_file_that_others_cannot_read_or_without_a_password_is_not_warned_of(
 ) -> None:
     assert settings_of(store=None, config=write(tmp_path / "tenure.toml", f'store = "{url}"', mode)).store == url
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("url", "ttl_s"), [("consul://h", 10), ("consuls://h", 10), ("etcd://h", 8), (None, 8)])
+def test_the_lease_by_default_is_one_that_the_engine_gives_as_it_is_shipped(url: str | None, ttl_s: int) -> None:
+    assert settings_of(store=url, config=None, reading=True).timing == Timing.of(ttl=ttl_s)
+    assert settings_of(store=url, config=None, ttl=20, reading=True).timing == Timing.of(ttl=20)

@@ -220,7 +220,7 @@ def test_nobody_worries_once_it_was_answered() -> None:
 def test_one_that_fails_does_not_keep_the_others_from_renewing() -> None:
     class Broken(Member):
         def renewal(self, now: int) -> Renew | None:
-            raise ZeroDivisionError
+            raise ZeroDivisionError(now)
 
     async def run() -> None:
         office, store, members = Office(), Together(), [Member(1), Broken(2), Member(3)]

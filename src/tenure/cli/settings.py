@@ -15,12 +15,13 @@ from urllib.parse import quote, urlsplit
 import click
 
 from tenure.errors import ConfigError, redact
-from tenure.stores.opening import SCHEMES
+from tenure.stores.opening import SCHEMES, default_ttl_s
 from tenure.timing import Timing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 KEYS: Final = ("store", "ttl", "grace")
+DEFAULT_TTL: Final = "[default: 8s; in Consul 10s]"
 _FILE_BYTES_MAX: Final = 64 * 1024  # Three keys fit many times over; a device that never ends does not.
 _DURATION_MAX_S: Final = 10**9  # Some thirty years: beyond this somebody has slipped on a key.
 _READABLE_BY_OTHERS: Final = 0o044
@@ -65,7 +66,7 @@ def timing_options(function: F) -> F:
     """Add ``--ttl`` and ``--grace``."""
     grace = "How long before the end of its validity to stop.  [default: ttl/8]"
     function = click.option("--grace", type=DURATION, help=grace)(function)
-    return click.option("--ttl", type=DURATION, help="How long a lease lasts unrenewed.  [default: 8s]")(function)
+    return click.option("--ttl", type=DURATION, help=f"How long a lease lasts unrenewed.  {DEFAULT_TTL}")(function)
 
 
 def settings_of(
@@ -82,7 +83,8 @@ def settings_of(
         if key not in KEYS:
             raise ConfigError("config", file, f"has an unknown key {key!r}: it may have {', '.join(KEYS)}")
     url = store if store is not None else os.environ.get("TENURE_STORE") or _store_in(file, table)
-    timing = Timing.of(ttl=_seconds("ttl", ttl, file, table), grace=_seconds("grace", grace, file, table))
+    ttl_s, grace_s = _seconds("ttl", ttl, file, table), _seconds("grace", grace, file, table)
+    timing = Timing.of(ttl=default_ttl_s(url or "") if ttl_s is None else ttl_s, grace=grace_s)
     given = url is not None
     if url is None:
         url = _default_store(make_folder=not reading)

@@ -9,7 +9,7 @@ import anyio
 from tenure.errors import ConfigError
 from tenure.office.thread import Office
 from tenure.stores.base import Store
-from tenure.stores.opening import make_store
+from tenure.stores.opening import default_ttl_s, make_store
 
 
 class OpenStore:
@@ -17,6 +17,7 @@ class OpenStore:
 
     def __init__(self, url: str, **options: Any) -> None:
         self._unopened = make_store(url, options)
+        self.ttl_s = default_ttl_s(url)  # of elections that do not say; None: as anywhere
         self._stack: AsyncExitStack | None = None
         self._store: Store | None = None
         self.office = Office.of_this_process()

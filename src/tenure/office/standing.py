@@ -49,13 +49,15 @@ class Standing:
     ) -> None:
         """Stand as ``holder``, who by default is new with every object, and can be reached at ``advertise``.
 
-        Give ``ttl``, or a whole ``timing``; by default the lease lasts 8 s. ``hooks`` are called with every fact, on the
+        Give ``ttl``, or a whole ``timing``; by default the lease lasts 8 s, in Consul 10 s. ``hooks`` are called with every fact, on the
         office's thread. With ``on_overstay="kill"`` a body that does not end in time ends the process.
         """
         if ttl is not None and timing is not None:
             raise ConfigError("ttl", ttl, "is part of timing: give one of the two")
         if on_overstay not in ("publish", "kill"):
             raise ConfigError("on_overstay", on_overstay, "must be 'publish' or 'kill'")
+        if ttl is None and isinstance(store, OpenStore):
+            ttl = store.ttl_s
         self.desk = Desk(
             store.office if isinstance(store, OpenStore) else Office.of_this_process(),
             store,

@@ -50,6 +50,11 @@ class Traits:
     ttl_min_ns: int
     ttl_max_ns: int
     expiry_slack_ns: int  # how long after its ttl a dead holder's office may stay taken
+    expiry_slack_ttls: int = 0  # and for how many ttls more: some engines wait for longer than they were asked to
+
+    def slack_ns(self, ttl_ns: int) -> int:
+        """Return for how long after such a ttl a dead holder's office may stay taken, all in all."""
+        return self.expiry_slack_ns + self.expiry_slack_ttls * ttl_ns
 
 
 class Store(Protocol):

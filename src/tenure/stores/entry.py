@@ -23,6 +23,7 @@ class Entry:
     serial: int | None  # None: not written by us
     advertised: str
     resign_asked: bool = False
+    token: int = 0  # where the engine forgets it when the text is written anew; 0: it has not been
 
     def asked_to_resign(self) -> "Entry":
         """Return the same with a word that its holder should leave."""
@@ -33,6 +34,8 @@ class Entry:
         fields: dict[str, object] = {"holder": str(self.holder), "serial": self.serial, "advertise": self.advertised}
         if self.resign_asked:
             fields["resign"] = True
+        if self.token:
+            fields["token"] = self.token
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -55,12 +58,13 @@ def _ours(text: bytes) -> Entry | None:
         fields = json.loads(text)
         host, pid, nonce = fields["holder"].rsplit("/", 2)
         serial, advertised, asked = fields["serial"], fields["advertise"], fields.get("resign", False)
+        token = fields.get("token", 0)
         holder = Holder(_printable(host), int(pid), _printable(nonce))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    if type(serial) is not int or type(advertised) is not str or type(asked) is not bool:
+    if type(serial) is not int or type(advertised) is not str or type(asked) is not bool or type(token) is not int:
         return None
-    return Entry(holder, serial, _printable(advertised), asked)
+    return Entry(holder, serial, _printable(advertised), asked, token)
 
 
 def _theirs(text: bytes, place: str) -> Entry:

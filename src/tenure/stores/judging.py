@@ -164,16 +164,22 @@ def unfit(ttl_ns: int, traits: Traits) -> Finding:
 
 def promises(traits: Traits) -> list[Finding]:
     """Say in plain words what a store promises."""
-    slack_s = traits.expiry_slack_ns / 1e9
+    slack = " and ".join(_slack(traits))
     words = (
         "who came first is next in office" if traits.queue else "whoever asks first after an end is next in office",
         _WAKES[traits.wake],
         _EXPIRIES[traits.expiry],
-        f"the office of a leader that died is free {f'at most {slack_s:g} s after' if slack_s else 'with'} the end of its lease",
+        f"the office of a leader that died is free {f'at most {slack} after' if slack else 'with'} the end of its lease",
         f"tokens come from {traits.token_source}",
         f"a ttl may be from {_span(traits.ttl_min_ns)} to {_span(traits.ttl_max_ns)}",
     )
     return [good("promise", each) for each in words]
+
+
+def _slack(traits: Traits) -> list[str]:
+    ttls = "one more ttl" if traits.expiry_slack_ttls == 1 else f"{traits.expiry_slack_ttls} more ttls"
+    slack_s = traits.expiry_slack_ns / 1e9
+    return [*([ttls] if traits.expiry_slack_ttls else ()), *([f"{slack_s:g} s"] if slack_s else ())]
 
 
 def _span(ns: int) -> str:

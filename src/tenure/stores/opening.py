@@ -16,6 +16,7 @@ class _Scheme(NamedTuple):
     maker: str
     client: str | None = None  # the package that it cannot do without
     extra: str = ""  # which extra installs that; empty: the one that is named like the scheme
+    ttl_s: float | None = None  # the lease by default, if the engine as shipped does not give the usual one
 
 
 SCHEMES: Final[dict[str, _Scheme]] = {
@@ -25,6 +26,9 @@ SCHEMES: Final[dict[str, _Scheme]] = {
     "etcds": _Scheme("tenure.stores.etcd", "from_url", "hpack", "etcd"),
     "zookeeper": _Scheme("tenure.stores.zookeeper", "from_url"),
     "zookeepers": _Scheme("tenure.stores.zookeeper", "from_url"),
+    "kubernetes": _Scheme("tenure.stores.kubernetes", "from_url", "aiohttp"),
+    "consul": _Scheme("tenure.stores.consul", "from_url", "aiohttp", ttl_s=10.0),
+    "consuls": _Scheme("tenure.stores.consul", "from_url", "aiohttp", "consul", ttl_s=10.0),
 }
 
 
@@ -46,6 +50,12 @@ def make_store(url: str, options: dict[str, Any]) -> Any:
     except TypeError as error:
         names = ", ".join(sorted(options)) or "none"
         raise ConfigError("store options", names, f"do not fit {scheme}://: {error}") from error
+
+
+def default_ttl_s(url: str) -> float | None:
+    """Return how long a lease lasts by default in the store that ``url`` names; None: as long as anywhere."""
+    scheme = SCHEMES.get(url.partition(":")[0])
+    return None if scheme is None else scheme.ttl_s
 
 
 def path_of(url: str) -> str:

@@ -150,6 +150,11 @@ class Play:
     def ttl_ns(self) -> int:
         return self.rig.ttl_ns
 
+    @property
+    def slack_ns(self) -> int:
+        """How long after its ttl a dead holder's office may stay taken."""
+        return self.traits.slack_ns(self.ttl_ns)
+
     async def enter(self, count: int) -> list[Candidate]:
         """Open ``count`` connections, with one candidate each, until the end of the check."""
         stores = [await self.stack.enter_async_context(self.rig.open()) for _ in range(count)]
@@ -161,7 +166,7 @@ class Play:
 
     async def lapse(self) -> None:
         """Let every lease end that nobody prolongs."""
-        await self.rig.pass_time(self.ttl_ns + self.traits.expiry_slack_ns)
+        await self.rig.pass_time(self.ttl_ns + self.slack_ns)
 
     async def a_moment(self) -> None:
         """Let what was begun get under way: a watch be set up, a request be sent."""
@@ -171,7 +176,7 @@ class Play:
         """Expect ``seen`` before ``limit_ns`` of the engine's time, and its slack, have passed."""
         passed_ns, step_ns = 0, self.ttl_ns // _LOOKS_PER_TTL
         while not seen():
-            expect(passed_ns < limit_ns + self.traits.expiry_slack_ns, detail)
+            expect(passed_ns < limit_ns + self.slack_ns, detail)
             await self.rig.pass_time(step_ns)
             passed_ns += step_ns
 
@@ -216,7 +221,7 @@ async def _run(name: str, check: Check, rig: Rig) -> None:
         with anyio.fail_after(_SLOW_ENGINE_S):
             async with rig.open() as store:
                 traits = store.traits
-        with anyio.fail_after(_SLOW_ENGINE_S + _LAPSES_MAX * (rig.ttl_ns + traits.expiry_slack_ns) / 1e9):
+        with anyio.fail_after(_SLOW_ENGINE_S + _LAPSES_MAX * (rig.ttl_ns + traits.slack_ns(rig.ttl_ns)) / 1e9):
             async with AsyncExitStack() as stack:
                 await check(Play(rig, traits, f"contract/{name}/{secrets.token_hex(4)}", stack))
 

@@ -124,7 +124,7 @@ async def _together(play: Play) -> None:
 
 def _rounds_past_a_lapse(play: Play) -> int:
     """Return how often two thirds of a ttl must pass until an office would be gone that nothing had prolonged."""
-    return 1 + (play.ttl_ns + play.traits.expiry_slack_ns) * 3 // (play.ttl_ns * 2)
+    return 1 + (play.ttl_ns + play.slack_ns) * 3 // (play.ttl_ns * 2)
 
 
 @OFFICE.keep("office-lasts-its-ttl-and-no-longer")
@@ -134,7 +134,7 @@ async def _expires(play: Play) -> None:
     await rival.waits()  # Where observers count a lease, this one begins to.
     await play.most_of_a_ttl()
     await rival.waits()
-    await play.rig.pass_time(play.ttl_ns - play.ttl_ns * 2 // 3 + play.traits.expiry_slack_ns)
+    await play.rig.pass_time(play.ttl_ns - play.ttl_ns * 2 // 3 + play.slack_ns)
     await rival.wins()
 
 

@@ -1,0 +1,119 @@
+"""Which of three outcomes an answer of Consul is, and one line that says what to do about it.
+
+| status | Consul's text | outcome, and why |
+|---|---|---|
+| 400, 404, 405, 413 | whatever is wrong with the request | Refused: looked at before anything is done |
+| 401, 403 | Permission denied, ACL not found | ``NotAllowed``: likewise |
+| 409 | of a transaction: which operation failed | ``Conflict``: all or nothing, so nothing |
+| 429, 503 | rate limit reached, too many connections | Unreachable: turned away at the door |
+| 500 | No cluster leader, No known Consul servers, not the leader, No path to datacenter | Unreachable: nobody had it to write down |
+| 500 | Invalid Session TTL | Refused: looked at before anything is done |
+| any other | leadership lost, EOF, a proxy that gave up | OutcomeUnknown: it may have been written down |
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from tenure.clients.http import Answer
+from tenure.errors import OutcomeUnknown, Refused, StoreError, TenureError, Unreachable
+
+OK, NOT_FOUND, CONFLICT = 200, 404, 409
+_UNWELCOME: Final = (401, 403)
+_TOO_MANY: Final = (429, 503)
+_TO_BLAME: Final = range(400, 500)
+NO_LEADER: Final = "more than half of the servers must run and reach each other: see their logs"
+_NOBODY: Final = ("No cluster leader", "No known Consul servers", "not the leader")
+_NO_PATH: Final = "No path to datacenter"
+_LIMITS: Final = re.compile(r"Invalid Session TTL '\d+', must be between \[(?P<least>[^=\]]+)=")
+_ADVICE: Final = (
+    ("ACL not found", "the server does not know our token: it was deleted or is mistyped"),
+    ("token does not exist", "the server does not know our token: it was deleted or is mistyped"),
+    ("anonymous", "give a token, by CONSUL_HTTP_TOKEN, token_file= or the URL"),
+    ("Permission denied", "have the token's policy grant it"),
+    ("HTTP request to an HTTPS server", "that port speaks TLS: use consuls://"),
+    ("Enterprise", "leave ns= and partition= out of the URL"),
+    (_NO_PATH, "the servers know of no such datacentre: check dc="),
+    ("too large", "the engine takes less as one request"),
+)
+_RIGHT: Final = re.compile(r"'(\w+):(\w+)'")
+_GO_UNITS_NS: Final = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "ns": 1}
+_GO_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
+
+
+class Conflict(TenureError):
+    """The engine has refused a transaction and changed nothing. ``errors`` says why, by the number of the operation."""
+
+    def __init__(self, errors: Mapping[int, str]) -> None:
+        self.errors = errors
+        super().__init__(errors)
+
+    def says(self, words: str) -> bool:
+        """Say whether any operation was refused with these words."""
+        return any(words in what for what in self.errors.values())
+
+
+class NotAllowed(Refused):
+    """Definite: our token has no right to it, or is none."""
+
+
+class TtlRefused(Refused):
+    """Definite: the engine gives no session of that length. ``least_ns`` is what it gives."""
+
+    def __init__(self, store: str, operation: str, detail: str = "", least_ns: int = 0) -> None:
+        super().__init__(store, operation, detail)
+        self.least_ns = least_ns
+
+
+def wants_fresh_token(answer: Answer) -> bool:
+    """Say whether the request was turned away for who we are: another token may be in the file by now."""
+    return answer.status in _UNWELCOME
+
+
+def failure(answer: Answer, address: str, operation: str) -> StoreError:
+    """Return the error for an answer that is none of those that were asked for."""
+    text = _plain(answer.text.removeprefix("rpc error making call: "))
+    if text.startswith("<"):
+        text = f"it answered {answer.status} with a web page: is that a Consul?"
+    limits = _LIMITS.search(text)
+    if limits is not None:
+        rule = (
+            f"Consul gives no session shorter than {limits['least']}: use a longer ttl, or lower session_ttl_min there"
+        )
+        return TtlRefused(address, operation, rule, _span_ns(limits["least"]))
+    if any(words in text for words in _NOBODY):
+        return Unreachable(address, operation, f"Consul has no leader: {NO_LEADER}")
+    if answer.status in _TOO_MANY and (answer.status == _TOO_MANY[0] or "rate limit" in text):
+        rule = "it takes no more from here now: see limits in its settings, of which http_max_conns_per_client is 200"
+        return Unreachable(address, operation, f"{text or answer.status} ({rule})")
+    return _kind(answer.status, text)(address, operation, f"{text or f'status {answer.status}'}{advice_on(text)}")
+
+
+def _plain(text: str) -> str:
+    """Say 'key:write' as "key write": what stands behind "session:" would be taken for a secret, and hidden."""
+    return _RIGHT.sub(r"\1 \2", text)
+
+
+def _kind(status: int, text: str) -> type[StoreError]:
+    if _NO_PATH in text:
+        return Unreachable
+    if status in _UNWELCOME:
+        return NotAllowed
+    return Refused if status in _TO_BLAME else OutcomeUnknown
+
+
+def refusal(conflict: Conflict, address: str, operation: str) -> NotAllowed | None:
+    """Return the error for a transaction that we may not carry out; None: it is refused for what it found."""
+    for what in conflict.errors.values():
+        if "Permission denied" in what or "ACL not found" in what:
+            return NotAllowed(address, operation, f"{_plain(what)}{advice_on(what)}")
+    return None
+
+
+def advice_on(text: str) -> str:
+    """Return what to do about it, as the end of a sentence."""
+    return next((f"; {advice}" for words, advice in _ADVICE if words in text), "")
+
+
+def _span_ns(text: str) -> int:
+    return sum(int(float(number) * _GO_UNITS_NS[unit]) for number, unit in _GO_DURATION.findall(text))

@@ -1,0 +1,150 @@
+"""One bid's way to the office: a look at its key, the key itself, and the word of its session. Runs on asyncio.
+
+A claim reads the key as the servers decide it, or was told by a wait that nobody holds it, and then takes it in one
+transaction; beside that goes one renewal of the session. A renewal is that and a look at the key (``roll``): a session that
+lives says nothing of the key, and a key says nothing of how long its session will live.
+"""
+
+import asyncio
+import random
+from dataclasses import replace
+from typing import Final
+
+from tenure.clients.consul.client import ConsulClient
+from tenure.clients.consul.failures import Conflict
+from tenure.clients.consul.messages import Pair, lock, unchanged
+from tenure.errors import OutcomeUnknown, StoreError
+from tenure.model import Grant, Wait, token
+from tenure.stores.consul.layout import LOCK_FLAG, check_lock, entry_in, incumbent_of, token_in
+from tenure.stores.consul.roll import call_the_roll, write_anew
+from tenure.stores.consul.sessions import Place, Session, SessionGone, Sessions
+
+_TRIES_MAX: Final = 4
+# How long to wait before asking for a key again that the engine keeps empty: it does not say when it will not.
+_DELAYED_S: Final = (0.3, 0.7)
+_PAUSE_MAX_S: Final = 0.1
+
+
+class Candidacy:
+    """Takes the places of a store through their claims, renewals and waits."""
+
+    def __init__(self, client: ConsulClient, sessions: Sessions) -> None:
+        self._client, self._sessions = client, sessions
+        self._highest = 0  # the largest token that was given out here
+
+    async def ask(self, place: Place, session: Session, asked_at: int) -> Grant | Wait | None:
+        """Look at the key, and take it if nobody has it. None: it is not what it was thought to be; ask again."""
+        if session.gone:
+            raise SessionGone(self._client.address, "claim")
+        if place.token:
+            return await self._confirm(place, session, asked_at)
+        free_at, place.free_at = place.free_at, None
+        if free_at is None:
+            pair = await self._client.get(place.key, operation="claim")
+            check_lock(pair, self._client.address, "claim")
+            if pair is not None and pair.session == session.name and self._is_ours(place, pair):
+                # An earlier try has arrived, whose answer was lost.
+                await self._sessions.renew(session, asked_at)
+                granted = self._grant(place, token_in(pair), pair.modify_index)
+                place.resign_asked = entry_in(pair).resign_asked
+                return granted
+            if pair is not None and pair.session not in {"", session.name}:
+                place.wait_from = pair.modify_index
+                return Wait(place.bid, incumbent_of(place.bid.election, pair))
+            free_at = 0 if pair is None else pair.modify_index
+        return await self._lock(place, session, free_at, asked_at)
+
+    async def _lock(self, place: Place, session: Session, free_at: int, asked_at: int) -> Grant | Wait | None:
+        renewal = asyncio.ensure_future(self._sessions.renew(session, asked_at))
+        taking = lock(place.key, place.entry.encode(), LOCK_FLAG, session.name)
+        highest = self._highest
+        try:
+            *_, taken = await self._client.txn([unchanged(place.key, free_at), taking], operation="claim")
+        except Conflict as conflict:
+            if conflict.says("invalid session"):
+                self._sessions.lose(session)
+                raise SessionGone(self._client.address, "claim") from conflict
+            place.delayed = conflict.says("lock delay")
+            return Wait(place.bid, None) if place.delayed else None
+        except OutcomeUnknown:
+            place.guard = free_at
+            raise
+        finally:
+            if not renewal.done():
+                await asyncio.wait([renewal])
+            renewal.exception()  # Looked at also if the request itself has failed.
+        if taken.modify_index <= highest:
+            place.guard = free_at  # Whoever leaves looks at the key.
+            rule = f"Consul went back from index {highest} to {taken.modify_index}, as a restored snapshot does"
+            raise OutcomeUnknown(
+                self._client.address, "claim", f"{rule}: make sure that no old leader runs, then start again"
+            )
+        granted = self._grant(place, taken.modify_index, taken.modify_index)
+        try:
+            renewal.result()  # A key without the session's word for it is none.
+        except SessionGone:
+            raise
+        except StoreError as error:  # Whatever became of this request, the key has been taken.
+            raise OutcomeUnknown(self._client.address, "claim", error.detail) from error
+        return granted
+
+    def _grant(self, place: Place, number: int, index: int) -> Grant:
+        place.token, place.index, place.guard = number, index, None
+        place.leading, place.resign_asked = True, False
+        self._highest = max(self._highest, number)
+        return Grant(place.bid, token(number))
+
+    async def _confirm(self, place: Place, session: Session, asked_at: int) -> Grant | None:
+        if place in await self.look(session, [place], asked_at):
+            place.leading = True
+            return Grant(place.bid, token(place.token))
+        place.token, place.leading = 0, False
+        return None
+
+    async def look(self, session: Session, places: list[Place], asked_at: int) -> set[Place]:
+        """Renew a session, and see which of these places have their key, both after ``asked_at``."""
+        roll = asyncio.ensure_future(call_the_roll(self._client, session, places))
+        try:
+            await self._sessions.renew(session, asked_at)
+            return await roll
+        finally:
+            roll.cancel()
+            await asyncio.gather(roll, return_exceptions=True)
+
+    async def proclaim(self, place: Place, address: str) -> bool:
+        """Write anew where a leader is. A word to resign that was written meanwhile stays."""
+        session = place.session
+        if session is None or not place.leading:
+            return False
+        place.entry = replace(place.entry, advertised=address)
+        for _ in range(_TRIES_MAX):
+            if await write_anew(self._client, place):
+                return True
+            if not await call_the_roll(self._client, session, [place]):
+                return False
+        raise OutcomeUnknown(self._client.address, "proclaim", "the key changed with every try")
+
+    async def wait(self, place: Place) -> None:
+        """Return when taking the key may help."""
+        if place.delayed:
+            place.delayed = False
+            await asyncio.sleep(random.uniform(*_DELAYED_S))
+            return
+        index = place.wait_from
+        while True:
+            pair, index = await self._client.changed(place.key, index)
+            if pair is None or not pair.session:
+                # It can be taken as it was just seen, without another look. If it is no lock, the claim says so.
+                is_lock = pair is None or pair.flags == LOCK_FLAG
+                place.free_at = (0 if pair is None else pair.modify_index) if is_lock else None
+                return
+            if place.session is not None and pair.session == place.session.name:
+                return  # A lock of ours, whose answer was lost.
+            # Somebody has written what changes nothing for us, or a while has passed. Whoever answers at once, again and
+            # again, is not to be asked at once again and again.
+            await asyncio.sleep(random.uniform(0, _PAUSE_MAX_S))
+
+    @staticmethod
+    def _is_ours(place: Place, pair: Pair) -> bool:
+        entry = entry_in(pair)
+        return entry.holder == place.bid.holder and entry.serial == place.bid.serial

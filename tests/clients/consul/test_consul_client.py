@@ -1,0 +1,270 @@
+"""What is sent to Consul, and what its answers mean: told by a server that answers as it is told to."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tenure.clients.consul.client import ConsulClient
+from tenure.clients.consul.failures import Conflict, NotAllowed, TtlRefused, failure
+from tenure.clients.consul.messages import lock, put, unchanged
+from tenure.clients.consul.settings import settings_of
+from tenure.clients.http import Answer
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
+
+PAIR = {"Key": "x/.lock", "Value": "aGk=", "Flags": 7, "ModifyIndex": 9, "LockIndex": 1, "CreateIndex": 1}
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await story
+
+    asyncio.run(bounded())
+
+
+class Told:
+    """One request, as it arrived."""
+
+    def __init__(self, head: str, body: bytes) -> None:
+        first, *headers = head.split("\r\n")
+        self.method, target, _ = first.split(" ")
+        self.path = urlsplit(target).path
+        self.query = {key: value[0] for key, value in parse_qs(urlsplit(target).query, keep_blank_values=True).items()}
+        self.headers = dict(line.lower().split(": ", 1) for line in headers if line)
+        self.body: Any = json.loads(body) if body else None
+
+
+class Consul:
+    """Gives the answers that it was given, one after the other; None is no answer."""
+
+    def __init__(self, *answers: tuple[int, object, dict[str, str]] | None) -> None:
+        self.answers = list(answers)
+        self.told: list[Told] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = next((line for line in head.lower().split("\r\n") if line.startswith("content-length:")), ":0")
+                self.told.append(Told(head, await reader.readexactly(int(length.split(":")[1]))))
+                answer = self.answers.pop(0)
+                if answer is None:
+                    await reader.read()
+                    return
+                status, said, headers = answer
+                text = said if isinstance(said, str) else json.dumps(said)
+                lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(text.encode())}"]
+                lines += [f"{name}: {value}" for name, value in headers.items()]
+                writer.write(("\r\n".join(lines) + "\r\n\r\n" + text).encode())
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def asking(*consuls: Consul, user: str = "", query: str = "") -> AsyncIterator[ConsulClient]:
+    servers = [await asyncio.start_server(consul.serve, "127.0.0.1", 0) for consul in consuls]
+    hosts = ",".join(f"127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers)
+    try:
+        async with ConsulClient(settings_of(f"consul://{user}{hosts}{query}")) as client:
+            yield client
+    finally:
+        for server in servers:
+            server.close()
+
+
+def ok(said: object, **headers: str) -> tuple[int, object, dict[str, str]]:
+    return 200, said, {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def test_datacentre_namespace_partition_and_token_go_with_every_request() -> None:
+    async def story() -> None:
+        consul = Consul(ok({"Results": [{"KV": PAIR}]}), ok([PAIR], X_Consul_Index="9"), ok({"ID": "s"}))
+        async with asking(consul, user="secret@", query="?dc=a&ns=b&partition=c") as client:
+            await client.txn([put("x", b"1")], operation="write")
+            await client.changed("x/.lock", 4)
+            await client.create_session("n", 10**10, 0)
+        for told in consul.told:
+            assert {name: told.query[name] for name in ("dc", "ns", "partition")} == {
+                "dc": "a",
+                "ns": "b",
+                "partition": "c",
+            }
+            assert told.headers["x-consul-token"] == "secret"
+        assert consul.told[0].body == [
+            {"KV": {"Verb": "set", "Key": "x", "Value": "MQ==", "Flags": 0, "Namespace": "b", "Partition": "c"}}
+        ]
+        assert consul.told[2].body["Checks"] == consul.told[2].body["NodeChecks"] == []
+
+    play(story())
+
+
+def test_what_decides_is_asked_for_as_the_servers_decide_it_and_a_wait_is_not() -> None:
+    async def story() -> None:
+        consul = Consul(ok({"Results": [{"KV": PAIR}]}), ok([PAIR], X_Consul_Index="9"), ok({"Results": []}))
+        async with asking(consul) as client:
+            await client.get("x/.lock", operation="read")
+            await client.changed("x/.lock", 4)
+            await client.txn([unchanged("x", 3), lock("x", b"", 0, "s")], operation="claim")
+        assert ["consistent" in told.query for told in consul.told] == [True, False, False]
+        assert (consul.told[1].query["index"], consul.told[1].query["wait"]) == ("4", "10s")
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "next_index"),
+    [(4, "9", 9), (9, "9", 9), (9, "4", 0), (9, "0", 0), (0, "0", 1), (0, "rubbish", 1), (0, "", 1)],
+)
+def test_an_index_that_goes_back_is_forgotten_and_one_that_is_none_is_one(
+    asked: int, answered: str, next_index: int
+) -> None:
+    async def story() -> None:
+        headers = {"X_Consul_Index": answered} if answered else {}
+        async with asking(Consul(ok([PAIR], **headers))) as client:
+            pair, index = await client.changed("x/.lock", asked)
+            assert pair is not None
+            assert (pair.value, pair.session, index) == (b"hi", "", next_index)
+
+    play(story())
+
+
+def test_a_server_that_does_not_answer_is_left_for_the_next_one_and_nothing_is_sent_twice() -> None:
+    async def story() -> None:
+        silent, well = Consul(None), Consul(ok('"leader:1"'))
+        async with asking(silent, well, query="?timeout=0.3") as client:
+            client._endpoints.sort(key=lambda endpoint: endpoint != client.settings.endpoints[0])
+            with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.\d+ s"):
+                await client.leader()
+            assert await client.leader() == "leader:1"
+        assert (len(silent.told), len(well.told)) == (1, 1)
+
+    play(story())
+
+
+def test_a_token_is_read_again_from_its_file_only_when_it_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old\n")
+
+    async def story() -> None:
+        consul = Consul(ok('"a:1"'), (403, "ACL not found", {}), ok('"a:1"'), (403, "ACL not found", {}))
+        async with asking(consul, query=f"?token_file={file}") as client:
+            await client.leader()
+            file.write_text("new\n")
+            assert await client.leader() == "a:1"
+            with pytest.raises(NotAllowed, match="does not know our token"):  # The file has nothing better to offer.
+                await client.leader()
+        assert [told.headers["x-consul-token"] for told in consul.told] == ["old", "old", "new", "new"]
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind", "words"),
+    [
+        (400, 'Invalid query parameter: "ns" - Namespaces are a Consul Enterprise feature', Refused, "leave ns="),
+        (
+            403,
+            "Permission denied: token with AccessorID 'x' lacks permission 'session:write'",
+            NotAllowed,
+            "session write",
+        ),
+        (
+            403,
+            "Permission denied: anonymous token lacks permission 'key:read' on \"x\"",
+            NotAllowed,
+            "CONSUL_HTTP_TOKEN",
+        ),
+        (429, "Too many concurrent connections", Unreachable, "http_max_conns_per_client"),
+        (503, "rpc error making call: rate limit reached, try again later", Unreachable, "takes no more from here"),
+        (500, "No cluster leader", Unreachable, "more than half of the servers"),
+        (500, "rpc error making call: node is not the leader", Unreachable, "has no leader"),
+        (500, "No path to datacenter", Unreachable, "check dc="),
+        (500, "leadership lost while committing log", OutcomeUnknown, "leadership lost"),
+        (502, "<html>bad gateway</html>", OutcomeUnknown, "is that a Consul"),
+        (404, "<html>not found</html>", Refused, "is that a Consul"),
+        (503, "", OutcomeUnknown, "status 503"),
+    ],
+)
+def test_each_answer_is_one_of_three_outcomes_with_one_line_on_what_to_do(
+    status: int, text: str, kind: type[Exception], words: str
+) -> None:
+    error = failure(Answer(status, {}, text.encode()), "consul://h", "claim")
+    assert type(error) is kind
+    assert words in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("least", "least_ns"), [("10s", 10**10), ("1m0s", 60 * 10**9), ("500ms", 5 * 10**8), ("1h0m1.5s", 3601_500_000_000)]
+)
+def test_the_shortest_session_is_read_from_the_refusal_of_one(least: str, least_ns: int) -> None:
+    text = f"rpc error making call: Invalid Session TTL '1000000', must be between [{least}=24h0m0s]"
+    error = failure(Answer(500, {}, text.encode()), "consul://h", "create a session")
+    assert isinstance(error, TtlRefused)
+    assert error.least_ns == least_ns
+    assert f"no session shorter than {least}" in str(error)
+
+
+def test_a_refused_transaction_says_which_operation_and_a_missing_right_is_a_refusal() -> None:
+    async def story() -> None:
+        errors = [{"OpIndex": 1, "What": "failed to lock key, lock is already held"}]
+        denied = [{"OpIndex": 0, "What": "Permission denied: token with AccessorID 'x' lacks permission 'key:write'"}]
+        consul = Consul((409, {"Results": None, "Errors": errors}, {}), (409, {"Errors": denied}, {}))
+        async with asking(consul) as client:
+            with pytest.raises(Conflict) as told:
+                await client.txn([unchanged("x", 1), lock("x", b"", 0, "s")], operation="claim")
+            assert told.value.errors == {1: "failed to lock key, lock is already held"}
+            with pytest.raises(NotAllowed, match="key write"):
+                await client.txn([lock("x", b"", 0, "s")], operation="claim")
+
+    play(story())
+
+
+@pytest.mark.parametrize("said", ["", "{", "[]", '{"Results": [{"KV": {}}]}', "7"])
+def test_an_answer_that_no_consul_gives_is_an_unknown_outcome(said: str) -> None:
+    async def story() -> None:
+        async with asking(Consul((200, said, {}))) as client:
+            with pytest.raises(OutcomeUnknown, match="is that a Consul"):
+                await client.txn([put("x", b"")], operation="write")
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("consul://h?lock_delay=61", "from 0 to 60"),
+        ("consul://h?lock_delay=-1", "from 0 to 60"),
+        ("consul://h?timeout=0", "must be a number of seconds"),
+        ("consul://h?timeout=soon", "must be a number of seconds"),
+        ("consul://h?ca=/x", "write consuls://"),
+        ("consul://h?colour=red", "'colour' that consul:// does not know"),
+        ("consul://t@h?token_file=/x", "in two places"),
+        ("consul://h?token_file=/no/such/file", "cannot be read"),
+        ("consul://h/a//b", "an empty part"),
+        ("consul://", "no host"),
+    ],
+)
+def test_a_url_that_cannot_be_meant_is_refused_with_what_is_wrong(url: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words.replace("(", r"\(")):
+        settings_of(url)
+
+
+def test_ports_tokens_and_prefixes_are_read_from_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONSUL_HTTP_TOKEN", raising=False)
+    monkeypatch.delenv("CONSUL_HTTP_TOKEN_FILE", raising=False)
+    plain = settings_of("consul://h1,h2:18500/app/books/?lock_delay=0")
+    assert plain.endpoints == ("h1:8500", "h2:18500")
+    assert (plain.prefix, plain.lock_delay_ns, plain.token) == ("app/books/", 0, "")
+    secret = settings_of("consuls://:s3cret@h")
+    assert (secret.endpoints, secret.token) == (("h:8501",), "s3cret")
+    assert "s3cret" not in repr(secret)
+    assert "s3cret" not in secret.address

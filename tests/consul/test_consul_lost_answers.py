@@ -1,0 +1,157 @@
+"""Requests that come late, and answers that never come: nothing is granted twice, and no key stays in dead hands.
+
+The stores here reach the cluster through a proxy; what is really there is asked for beside it.
+"""
+
+import asyncio
+
+import pytest
+
+from tenure.errors import OutcomeUnknown, StoreError
+from tenure.model import Bid, Ended, Grant, Holder, Token, Wait
+from tenure.stores.consul import from_url
+from tenure.stores.consul.sessions import Session
+from tenure.stores.consul.store import ConsulStore
+from tenure.testing.engines import ConsulCluster, EngineFailed
+from tests.consul.consul_faults import apart, lasting, lock_by_hand, pair_of
+from tests.etcd.etcd_faults import bid_of, play, until
+
+
+async def ready(consul: ConsulCluster, store: ConsulStore, bid: Bid, *, delete: bool = False) -> None:
+    """Have ``bid`` wait for somebody who then goes, so that its next claim asks for the lock and for nothing else."""
+    session = await asyncio.to_thread(lock_by_hand, consul, bid.election)
+    wait = await store.claim(bid)
+    assert isinstance(wait, Wait)
+    woken = asyncio.create_task(store.changed(wait))
+    gone = ("DELETE", f"/v1/kv/{bid.election}/.lock") if delete else ("PUT", f"/v1/session/destroy/{session}")
+    await asyncio.to_thread(consul.api, *gone)
+    await woken
+
+
+def held_by(consul: ConsulCluster, name: str) -> str:
+    """The session that holds an election; empty: none does."""
+    try:
+        return str(pair_of(consul, name)["Session"])
+    except EngineFailed:  # There is no such key.
+        return ""
+
+
+def sessions_of(store: ConsulStore) -> list[Session]:
+    return [session for alike in store._sessions._alike.values() for session in alike]
+
+
+def test_a_claim_whose_answer_was_lost_is_found_again_with_the_same_token(consul: ConsulCluster) -> None:
+    async def story() -> None:
+        async with apart(consul) as (proxy, store, _):
+            bid = bid_of("lost")
+            await ready(consul, store, bid)
+            proxy.lose_answers()
+            with pytest.raises(OutcomeUnknown):
+                await store.claim(bid)
+            pair = pair_of(consul, "lost")
+            assert pair["Session"]
+            assert await store.claim(bid) == Grant(bid, Token(pair["ModifyIndex"]))
+            assert pair_of(consul, "lost") == pair
+
+    play(story())
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["the key is there", "there is no key"])
+def test_a_lock_that_arrives_after_its_release_takes_nothing(consul: ConsulCluster, deleted: bool) -> None:
+    async def story() -> None:
+        name = f"late-{deleted}"
+        async with apart(consul) as (proxy, store, _), lasting(store, f"{name}-kept"), from_url(consul.url) as other:
+            bid = bid_of(name)
+            await ready(consul, store, bid, delete=deleted)
+            proxy.hold_requests()
+            with pytest.raises(OutcomeUnknown):
+                await store.claim(bid)
+            await store.release(bid)  # By a new connection, which is not held.
+            assert held_by(consul, name) == ""
+            proxy.deliver()
+            await until(lambda: not proxy.held_bytes)
+            # Long enough for it to be carried out: others do the same on the same server meanwhile.
+            for serial in range(1, 20):
+                grant = await other.claim(Bid(name, other_holder, serial, bid.ttl_ns))
+                assert isinstance(grant, Grant), "the late one has taken it"
+                await other.release(grant.bid)
+
+    other_holder = Holder.fresh()
+    play(story())
+
+
+def test_a_release_that_arrives_late_ends_no_later_tenure(consul: ConsulCluster) -> None:
+    async def story() -> None:
+        async with apart(consul) as (proxy, store, _), lasting(store, "late-release-kept"):
+            holder = Holder.fresh()
+            first = await store.claim(bid_of("late-release", holder, 1))
+            assert isinstance(first, Grant)
+            proxy.hold_requests()
+            with pytest.raises(OutcomeUnknown):
+                await store.release(first.bid)
+            await until(lambda: not held_by(consul, "late-release"))  # Whoever looks after the session has seen to it.
+            await until(lambda: not any(one.lingering for one in sessions_of(store)))
+            second = await store.claim(bid_of("late-release", holder, 2))
+            assert isinstance(second, Grant)
+            assert held_by(consul, "late-release") == held_by(consul, "late-release-kept")
+            proxy.deliver()
+            await until(lambda: not proxy.held_bytes)
+            assert second.token > first.token
+            for _ in range(20):
+                assert await store.renew(second) == second
+            assert await store.renew(first) == Ended(first.bid, first.token)
+            assert pair_of(consul, "late-release")["ModifyIndex"] == second.token
+
+    play(story())
+
+
+def test_a_release_without_an_answer_is_repeated_until_the_key_is_free(consul: ConsulCluster) -> None:
+    async def story() -> None:
+        async with apart(consul) as (proxy, store, _), lasting(store, "unanswered-kept"):
+            grant = await store.claim(bid_of("unanswered"))
+            assert isinstance(grant, Grant)
+            proxy.hold_requests()
+            with pytest.raises(OutcomeUnknown):
+                await store.release(grant.bid)
+            assert held_by(consul, "unanswered")  # It is still on its way, and stays there.
+            await until(lambda: not held_by(consul, "unanswered"))
+
+    play(story())
+
+
+def test_a_renewal_without_an_answer_prolongs_nothing_and_the_next_one_does(consul: ConsulCluster) -> None:
+    async def story() -> None:
+        async with apart(consul) as (proxy, store, _):
+            grant = await store.claim(bid_of("renewed"))
+            assert isinstance(grant, Grant)
+            proxy.lose_answers()
+            with pytest.raises(OutcomeUnknown):
+                await store.renew(grant)
+            assert await store.renew(grant) == grant
+
+    play(story())
+
+
+def test_a_consul_that_went_back_as_a_restored_one_does_is_refused(consul: ConsulCluster) -> None:
+    async def story() -> None:
+        async with apart(consul) as (proxy, store, _):
+            holder = Holder.fresh()
+            first = await store.claim(bid_of("restored", holder, 1))
+            assert isinstance(first, Grant)
+            while first.token < 200:  # More than a new one has written before anybody asks it for anything.
+                await store.release(first.bid)
+                first = await store.claim(bid_of("restored", holder, first.bid.serial + 1))
+                assert isinstance(first, Grant)
+            with ConsulCluster(size=1, session_ttl_min_s=1) as restored:
+                proxy.turn_to(restored.endpoints[0])
+                told: StoreError | None = None
+                while not isinstance(told, OutcomeUnknown) or "went back" not in str(told):
+                    try:
+                        answer = await store.claim(bid_of("restored", holder, first.bid.serial + 1))
+                    except StoreError as error:  # The first ones tell that the connections are gone.
+                        told = error
+                    else:
+                        pytest.fail(f"after {first} it gave {answer}")
+                assert "as a restored snapshot does: make sure that no old leader runs" in str(told)
+
+    play(story())
