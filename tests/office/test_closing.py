@@ -1,8 +1,10 @@
 """What happens to tenures when their store, their process or their interpreter ends."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -12,6 +14,7 @@ import tenure
 from tenure import sync
 from tenure.errors import ConfigError
 from tenure.office.opened import OpenStore
+from tenure.sinks import SQLiteSink
 
 HELD_AT_EXIT = """
 import sys
@@ -92,6 +95,7 @@ import atexit
 from tenure import sync
 from tenure.errors import ConfigError
 from tenure.office.opened import OpenStore
+from tenure.sinks import SQLiteSink
 from tenure.stores.memory import MemoryStore
 
 def late():
@@ -131,3 +135,35 @@ def test_the_child_of_a_fork_does_not_believe_in_its_parents_tenure() -> None:
         [sys.executable, "-c", CHILD_BELIEVES], capture_output=True, text=True, check=False, timeout=30
     )
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_body_can_write_for_the_last_time_while_its_store_is_being_closed(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as ledger:
+        ledger.execute("CREATE TABLE line (text)")
+        ledger.commit()
+
+        async def main() -> None:
+            leading = anyio.Event()
+            sink = SQLiteSink(tmp_path / "ledger.db")
+
+            async def body(term: tenure.Tenure) -> None:
+                try:
+                    leading.set()
+                    await anyio.sleep_forever()
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await sink.run(term, lambda line: line.execute("INSERT INTO line VALUES ('where I stopped')"))
+
+            async def lead(store: OpenStore) -> None:
+                with pytest.raises(ConfigError, match="was closed while somebody stood or led on it"):
+                    await tenure.Election(store, "x", ttl=30).lead(body, sinks=[sink])
+
+            with anyio.fail_after(20):
+                async with anyio.create_task_group() as tasks:
+                    async with tenure.open_store(f"sqlite://{tmp_path / 'x.db'}") as store:
+                        tasks.start_soon(lead, store)
+                        await leading.wait()
+            sink.close()
+
+        anyio.run(main)
+        assert ledger.execute("SELECT text FROM line").fetchall() == [("where I stopped",)]

@@ -36,7 +36,7 @@ class Together(MemoryStore):
         self.asked.set()
         if self.answer == "hang":
             await asyncio.Event().wait()
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         answers: list[Grant | Ended] = list(self.answer(grants))
         return answers
@@ -79,7 +79,10 @@ class Office:
     def join(self, member: Member, store: Together, instant: int) -> None:
         assert isinstance(store, CanRenewTogether)
         self.rounds.join(member, store, WITHIN_NS, instant)
-        member.renews_at = instant
+
+    def leave(self, member: Member, store: Together) -> None:
+        assert isinstance(store, CanRenewTogether)
+        self.rounds.leave(member, store, WITHIN_NS)
 
     def add(self, member: Member, store: Together, within_ns: int = WITHIN_NS) -> None:
         assert isinstance(store, CanRenewTogether)
@@ -115,7 +118,7 @@ def test_a_failure_is_the_outcome_of_all() -> None:
     assert asyncio.run(renew(Together(error), 1, 2)) == [No(error), No(error)]
 
 
-@pytest.mark.parametrize("answer", [ZeroDivisionError(), lambda grants: grants[1:]])
+@pytest.mark.parametrize("answer", [ZeroDivisionError(), asyncio.CancelledError(), lambda grants: grants[1:]])
 def test_after_a_store_that_broke_its_contract_nothing_is_known_and_nobody_hears_anything_else(answer: object) -> None:
     async def run() -> None:
         office, store, members = Office(), Together(answer), [Member(1), Member(2)]
@@ -165,7 +168,8 @@ def test_who_has_left_a_round_is_not_renewed_by_it_and_who_came_back_is_renewed_
         for member in members:
             office.join(member, store, 100)
         left, back, there = members
-        left.renews_at = back.renews_at = None
+        office.leave(left, store)
+        office.leave(back, store)
         office.join(back, store, 100)
         office.ring_at(100)
         await heard(back, there)
@@ -217,7 +221,7 @@ def test_nobody_worries_once_it_was_answered() -> None:
     asyncio.run(run())
 
 
-def test_one_that_fails_does_not_keep_the_others_from_renewing() -> None:
+def test_one_that_fails_does_not_keep_the_others_from_renewing_nor_is_it_forgotten() -> None:
     class Broken(Member):
         def renewal(self, now: int) -> Renew | None:
             raise ZeroDivisionError(now)
@@ -229,23 +233,70 @@ def test_one_that_fails_does_not_keep_the_others_from_renewing() -> None:
         with pytest.raises(ZeroDivisionError):
             office.ring_at(100)
         await heard(members[0])
-        assert members[2].worried.is_set()
+        assert [member.worried.is_set() for member in members] == [False, True, True]
 
     asyncio.run(run())
 
 
-def test_those_who_left_a_round_that_is_far_off_are_not_kept_until_then() -> None:
+def test_one_that_cannot_hear_of_a_broken_store_does_not_keep_the_others_from_looking_after_themselves() -> None:
+    class Deaf(Member):
+        def renewed(self, effect: Renew, outcome: Renewal) -> None:
+            super().renewed(effect, outcome)
+            raise ZeroDivisionError
+
+    async def run() -> None:
+        office, store, members = Office(), Together(ZeroDivisionError()), [Deaf(1), Member(2)]
+        for member in members:
+            office.join(member, store, 100)
+        office.ring_at(100)
+        await heard(members[0])
+        office.ring_at(10**12)
+        assert members[1].worried.is_set()
+
+    asyncio.run(run())
+
+
+def test_the_answer_takes_long_if_the_process_stood_still_before_the_request_was_sent() -> None:
+    class Slow(Member):
+        def __init__(self, number: int, clock: VirtualClock) -> None:
+            super().__init__(number)
+            self.clock = clock
+
+        def renewal(self, now: int) -> Renew | None:
+            self.clock.advance(3600 * 10**9)  # The process is stopped here, for an hour.
+            return super().renewal(now)
+
+    async def run() -> None:
+        office, store = Office(), Together("hang")
+        members = [Slow(1, office.clock), Member(2)]
+        for member in members:
+            office.join(member, store, 100)
+        office.ring_at(100)
+        await store.asked.wait()
+        office.timetable.ring()
+        assert all(member.worried.is_set() for member in members)
+
+    asyncio.run(run())
+
+
+def test_a_round_that_is_far_off_keeps_nobody_who_has_left_it() -> None:
     async def run() -> None:
         office, store = Office(), Together()
         stays = [Member(number) for number in range(1, 11)]
         for member in stays:
             office.join(member, store, 10**15)
-        for number in range(1000):
-            passing = Member(100 + number)
-            office.join(passing, store, 10**15)
-            passing.renews_at = None
+        passing = [Member(100 + number) for number in range(1000)]
+        for member in passing:
+            office.join(member, store, 10**15)
+        for member in passing:
+            office.leave(member, store)
         (coming,) = office.rounds._timed.values()
         assert len(coming.seats) < 100
         assert coming.seats[:10] == stays
+        for member in stays:
+            office.leave(member, store)
+        # Nor does it keep itself, and with it a store that is closed.
+        assert office.rounds._timed == {}
+        assert coming.due is None
 
     asyncio.run(run())

@@ -51,14 +51,14 @@ class Asked(NamedTuple):
 class _Round:
     """One request to one store for those who renew together; before it is sent, who will."""
 
-    __slots__ = ("asked", "begin", "due", "room", "seats", "store", "within_ns")
+    __slots__ = ("asked", "begin", "due", "member_count", "seats", "store", "within_ns")
 
     def __init__(self, store: CanRenewTogether, within_ns: int) -> None:
         self.store, self.within_ns = store, within_ns
         self.due: int | None = None  # as an Alarm
         self.begin: Callable[[], None] | None = None  # None: it has begun
-        self.seats: list[Renewing] = []
-        self.room = _SEATS_MIN  # how many seats there may be before those that have left are cleared away
+        self.seats: list[Renewing] = []  # who has ever joined
+        self.member_count = 0  # who has not left since
         self.asked: list[Asked] = []
 
     def ring(self) -> None:
@@ -88,15 +88,29 @@ class Rounds:
             coming.begin = partial(self._begin, key)
             self._timetable.set(coming, instant)
         coming.seats.append(seat)
-        if len(coming.seats) > coming.room:
-            # A lock that is taken a thousand times a second leaves as many seats, and the mark may be days ahead.
-            coming.seats = [one for one in coming.seats if one is seat or one.renews_at == instant]
-            coming.room = max(_SEATS_MIN, 2 * len(coming.seats))
+        coming.member_count += 1
+        seat.renews_at = instant
+
+    def leave(self, seat: Renewing, store: CanRenewTogether, within_ns: int) -> None:
+        """Have ``seat`` renew with nobody. Its round may be days ahead, and must keep neither who has left nor a store."""
+        instant, seat.renews_at = seat.renews_at, None
+        if instant is None:
+            return
+        key = id(store), within_ns, instant
+        coming = self._timed.get(key)
+        if coming is None:  # It is just beginning.
+            return
+        coming.member_count -= 1
+        if not coming.member_count:
+            self._timetable.set(coming, None)
+            del self._timed[key]
+        elif len(coming.seats) > _SEATS_MIN + 2 * coming.member_count:
+            coming.seats = [one for one in coming.seats if one.renews_at == instant]
 
     def _begin(self, key: tuple[int, int, int]) -> None:
         now, begun = self._clock.now(), self._timed.pop(key)
         begun.begin = None
-        rest = iter(begun.seats)
+        seat, rest = None, iter(begun.seats)
         try:
             for seat in rest:
                 if seat.renews_at == key[-1]:  # else it has left this round
@@ -104,14 +118,15 @@ class Rounds:
                     effect = seat.renewal(now)
                     if effect is not None:
                         begun.asked.append(Asked(effect, seat))
+            seat = None
         finally:
-            for seat in rest:  # One that raises must not take the others with it.
-                if seat.renews_at == key[-1]:
-                    seat.renews_at = None
-                    seat.look_after_time()
+            for behind in (seat, *rest):  # One that raises must not take the others with it.
+                if behind is not None and behind.renews_at in (None, key[-1]):
+                    behind.renews_at = None
+                    behind.look_after_time()
             begun.seats.clear()
             if begun.asked:
-                self._send(begun)
+                self._send(begun, now)
 
     def add(self, store: CanRenewTogether, within_ns: int, asked: Asked) -> None:
         """Renew once the event loop has come round, with whoever else asks until then."""
@@ -125,22 +140,25 @@ class Rounds:
     def _send_next(self) -> None:
         rounds, self._next = self._next, {}
         for each in rounds.values():
-            self._send(each)
+            self._send(each, self._clock.now())
 
-    def _send(self, begun: _Round) -> None:
-        # The shortest time after which a candidate would ask again: see ``Timing.answer_within_ns``.
-        self._timetable.set(begun, self._clock.now() + begun.within_ns * 3 // 4)
+    def _send(self, begun: _Round, asked_at: int) -> None:
+        # The shortest time after which a candidate would ask again: see ``Timing.answer_within_ns``. It counts from when they
+        # were asked, by which each has judged whether it needs an alarm of its own. The process may have stood still since.
+        self._timetable.set(begun, asked_at + begun.within_ns * 3 // 4)
         task = self._loop.create_task(_renew(begun))
         self._under_way.add(task)
         task.add_done_callback(partial(self._done, begun))
 
     def _done(self, ended: _Round, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
-        self._timetable.set(ended, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        # Nobody here cancels it: one that was cancelled is a store's that let its own cancellation out.
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
             told_of_broken_store(self._loop, error)
             for one in ended.asked:
                 one.seat.renewed(one.effect, broken("renew", ended.store))
+        self._timetable.set(ended, None)  # Last: if one of them raises, the rest look after the time themselves.
 
 
 async def _renew(begun: _Round) -> None:

@@ -175,12 +175,14 @@ class Seat:
     def look_after_time(self) -> None:
         """Be woken when there is something to do; by a round, if that is to renew with others."""
         due, term, together = self._candidate.wake_at, self._term, self._together
-        if due and together is not None and self._candidate.state is LEADING and self._timing.is_mark(due):
-            if self.renews_at != due:
-                self._office.rounds.join(self, together, self._timing.attempt_timeout_ns, due)
-            self.renews_at, due = due, None
-        else:
-            self.renews_at = None
+        if together is not None:
+            marked = due and self._candidate.state is LEADING and self._timing.is_mark(due)
+            if self.renews_at is not None and not (marked and self.renews_at == due):
+                self._office.rounds.leave(self, together, self._timing.attempt_timeout_ns)
+            if due and marked:
+                if self.renews_at is None:
+                    self._office.rounds.join(self, together, self._timing.attempt_timeout_ns, due)
+                due = None
         if term is not None:
             for other in (term.progress_by, self._kill_at):
                 if other is not None and (due is None or other < due):
