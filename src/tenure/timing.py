@@ -155,15 +155,16 @@ class Timing:
         """Return the earlier instant up to which acting without asking the engine leaves room for the act to end."""
         return sent_at + int(self.ttl_ns * self.local_share)
 
-    def renew_at(self, sent_at: int) -> int:
+    def renew_at(self, sent_at: int, phase_ns: int = 0) -> int:
         """Return when to renew what was asked for at ``sent_at``: after a heartbeat at the latest.
 
         It falls on a mark that all elections with this heartbeat share, so that ten thousand of them renew in one burst:
         one hand-over, one transaction, one request for all. Only the first renewal of a tenure comes sooner for it: from
-        then on it is a heartbeat from mark to mark.
+        then on it is a heartbeat from mark to mark. Where each needs a request of its own, ``phase_ns`` shifts the marks of
+        each, so that they do not come all at once.
         """
         due = sent_at + self.renew_every_ns
-        return due - due % self.renew_every_ns
+        return due - (due - phase_ns) % self.renew_every_ns
 
     def is_mark(self, instant: int) -> bool:
         """Say whether others with this heartbeat renew at ``instant`` as well."""

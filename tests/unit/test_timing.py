@@ -276,3 +276,13 @@ def test_the_time_to_a_leader_covers_a_dead_watch_and_grows_by_eight_messages(
     filled_ns = timing.office_filled_within_ns(delay_ns)
     assert filled_ns > timing.recheck_after_ns(1.0) + timing.attempt_timeout_ns
     assert timing.office_filled_within_ns(delay_ns + more_ns) - filled_ns == 8 * more_ns
+
+
+@given(timings(), instants, st.integers(0, 2**62))
+def test_a_renewal_is_due_within_a_heartbeat_on_a_mark_that_only_the_phase_shifts(
+    timing: Timing, sent: int, phase_ns: int
+) -> None:
+    due = timing.renew_at(sent, phase_ns)
+    assert sent < due <= sent + timing.renew_every_ns
+    assert (due - phase_ns) % timing.renew_every_ns == 0
+    assert timing.is_mark(timing.renew_at(sent))

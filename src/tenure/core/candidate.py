@@ -56,11 +56,14 @@ class _Office:
 class Candidate:
     """One candidate of one election. Not thread-safe: one driver steps it."""
 
-    def __init__(self, like: Bid, timing: Timing, serials: Iterator[int] | None = None) -> None:
-        """Its bids are ``like`` this one but for their ``serials``, which candidates that ever share a holder must share."""
+    def __init__(self, like: Bid, timing: Timing, serials: Iterator[int] | None = None, phase_ns: int = 0) -> None:
+        """Its bids are ``like`` this one but for their ``serials``, which candidates that ever share a holder must share.
+
+        ``phase_ns`` shifts the marks on which it renews.
+        """
         self.state: State = IDLE
         self.wake_at: int | None = None
-        self._like, self._timing = like, timing
+        self._like, self._timing, self._phase_ns = like, timing, phase_ns
         self._now, self._chance = 0, 0.5
         self._out: list[do.Effect] = []
         self._wanted = False
@@ -167,7 +170,7 @@ class Candidate:
         self._highest_token = event.grant.token
         self._office = _Office(event.grant, valid_until)
         self._seal_failures = 0
-        self._asking.due_at = self._timing.renew_at(sent_at)
+        self._asking.due_at = self._timing.renew_at(sent_at, self._phase_ns)
         # A seal must fit into what the claim alone gave, however well renewals go: an office that is held but never
         # led keeps out those who could lead.
         self._deadline = stop_at
@@ -205,7 +208,7 @@ class Candidate:
                 self._deadline = office.valid_until - self._timing.grace_ns
             # An older answer is welcome, but a younger request is on its way already.
             if event.attempt == self._asking.latest:
-                self._asking.due_at = self._timing.renew_at(sent_at)
+                self._asking.due_at = self._timing.renew_at(sent_at, self._phase_ns)
 
     def _office_failed(self, event: on.Failed) -> None:
         if event.attempt == self._sealing and self.state is SEALING:

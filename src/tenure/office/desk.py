@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from random import randrange
 from typing import Final
 
 from tenure.core.candidate import Candidate
@@ -15,7 +16,7 @@ from tenure.office.opened import OpenStore
 from tenure.office.seat import Seat
 from tenure.office.tenant import Tenant
 from tenure.office.thread import Office
-from tenure.stores.base import Store
+from tenure.stores.base import CanRenewTogether, Store
 from tenure.timing import Timing
 
 NAME_BYTES_MAX: Final = 255  # What the narrowest engine takes as one part of a path.
@@ -92,7 +93,9 @@ class Desk:
         _TAKEN.add(place)
         kill = self.kill if self.kill_on_overstay else None
         like = Bid(self.election, self.holder, 0, ttl_ns, self.advertise, fenced)
-        candidate = Candidate(like, self.timing, _SERIALS)
+        # Where each needs a request of its own, all at one instant would be a burst for nobody's benefit.
+        phase_ns = 0 if isinstance(store, CanRenewTogether) else randrange(self.timing.renew_every_ns)
+        candidate = Candidate(like, self.timing, _SERIALS, phase_ns)
         return Seat(self.office, store, candidate, self.timing, tenant, kill)
 
     def leave(self) -> None:
