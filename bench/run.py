@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import consul
 import etcd
 import fence
 import imports
+import kubernetes
 import machine
 import office
 import simulator
@@ -34,9 +36,11 @@ class Figure(NamedTuple):
 
 
 BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] = {
+    "consul": consul.figures,
     "etcd": etcd.figures,
     "fence": fence.figures,
     "imports": imports.figures,
+    "kubernetes": kubernetes.figures,
     "machine": machine.figures,
     "office": office.figures,
     "simulator": simulator.figures,

@@ -13,16 +13,18 @@ import sqlite3
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
-from tenure.testing.engines import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.engines import ConsulCluster, EtcdCluster, KubernetesCluster, ZooKeeperEnsemble
 from tenure.testing.engines.processes import wait_for
 
 PROGRAM = Path(__file__).with_name("zombie.py")
@@ -164,6 +166,25 @@ class OnZooKeeper:
         return [int(self.client.get(f"{path}/{name}")[0]) for name in sorted(self.client.get_children(path))]
 
 
+class OnConsul:
+    def __init__(self, cluster: ConsulCluster) -> None:
+        self.cluster, self.url = cluster, cluster.url
+
+    def written(self, election: str) -> list[int]:
+        pairs = json.loads(self.cluster.api("GET", f"/v1/kv/written/{election}/?recurse&consistent"))
+        return [int(b64decode(pair["Value"])) for pair in sorted(pairs, key=itemgetter("ModifyIndex"))]
+
+
+class OnKubernetes:
+    def __init__(self, cluster: KubernetesCluster) -> None:
+        self.cluster, self.url = cluster, cluster.url
+
+    def written(self, election: str) -> list[int]:
+        objects = json.loads(self.cluster.kubectl("get", "configmaps", "--output=json"))["items"]
+        (data,) = (one["data"] for one in objects if one.get("data", {}).get("election") == election)
+        return [int(token) for token in data["tokens"].split()]
+
+
 @contextmanager
 def etcd() -> Iterator[OnEtcd]:
     with EtcdCluster() as cluster:
@@ -181,8 +202,20 @@ def zookeeper() -> Iterator[OnZooKeeper]:
             running.client.close()
 
 
+@contextmanager
+def consul() -> Iterator[OnConsul]:
+    with ConsulCluster(session_ttl_min_s=1) as cluster:
+        yield OnConsul(cluster)
+
+
+@contextmanager
+def kubernetes() -> Iterator[OnKubernetes]:
+    with KubernetesCluster() as cluster:
+        yield OnKubernetes(cluster)
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("engine", [etcd, zookeeper])
+@pytest.mark.parametrize("engine", [etcd, zookeeper, consul, kubernetes])
 def test_no_write_of_a_zombie_is_accepted(engine: Any, tmp_path: Path) -> None:
     names = NAMES[:ELECTIONS]
 
@@ -202,7 +235,7 @@ def test_no_write_of_a_zombie_is_accepted(engine: Any, tmp_path: Path) -> None:
             assert descents(tokens) == 0
 
 
-@pytest.mark.parametrize("engine", [etcd, zookeeper])
+@pytest.mark.parametrize("engine", [etcd, zookeeper, consul, kubernetes])
 def test_without_a_fence_the_zombie_does_write(engine: Any, tmp_path: Path) -> None:
     database = tmp_path / "control.db"
     with engine() as running:

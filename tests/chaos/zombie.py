@@ -112,8 +112,72 @@ class ZooKeeperTarget:
             await (await self.sink._open()).ask(create(path, token, ANYBODY, sequential=True))
 
 
+class ConsulTarget:
+    """The same with keys, whose indexes are their order."""
+
+    def __init__(self, url: str) -> None:
+        from tenure.sinks import ConsulSink
+
+        self.sink, self.count = ConsulSink(url), 0
+
+    async def write(self, term: tenure.Tenure, name: str, fenced: bool) -> None:
+        from tenure.clients.consul.messages import put
+
+        self.count += 1
+        op = put(f"written/{name}/{term.token}/{self.count}", str(term.token).encode())
+        if fenced:
+            await self.sink.bind(term).txn([op])
+        else:
+            await self.sink._client.txn([op], operation="write")
+
+
+class KubernetesTarget:
+    """Every write appends its token to the list in one ConfigMap, whose versions are their order."""
+
+    def __init__(self, url: str) -> None:
+        from tenure.sinks import KubernetesSink
+
+        self.object = "configmaps/written-{fence}"
+        self.sink = KubernetesSink(url, self.object)
+
+    async def write(self, term: tenure.Tenure, name: str, fenced: bool) -> None:
+        def append(written: dict[str, Any]) -> None:
+            data = written.setdefault("data", {"election": name, "tokens": ""})
+            data["tokens"] += f"{term.token} "
+
+        if fenced:
+            await self.sink.bind(term).update(self.object, append)
+        else:
+            await self._unfenced(f"unfenced-{name}", append)
+
+    async def _unfenced(self, name: str, append: Any) -> None:
+        from tenure.clients.kubernetes import Conflict, NotThere
+
+        client, path = self.sink._client, "/api/v1/namespaces/default/configmaps"
+        while True:
+            try:
+                found = await client.get(f"{path}/{name}", operation="write")
+                append(found)
+                await client.replace(f"{path}/{name}", found, operation="write")
+            except NotThere:
+                new = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+                await client.create(path, new, operation="write")
+            except Conflict:
+                continue
+            else:
+                return
+
+
+TARGETS: dict[str, type[EtcdTarget] | type[ZooKeeperTarget] | type[ConsulTarget] | type[KubernetesTarget]] = {
+    "etcd": EtcdTarget,
+    "zookeeper": ZooKeeperTarget,
+    "consul": ConsulTarget,
+    "kubernetes": KubernetesTarget,
+}
+
+
 async def main(url: str, name: str, database: str, fenced: bool) -> None:
-    target = EtcdTarget(url) if url.startswith("etcd") else ZooKeeperTarget(url)
+    target = TARGETS[url.partition(":")[0]](url)
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def until_stdin_ends() -> None:

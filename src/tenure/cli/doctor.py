@@ -11,8 +11,9 @@ import click
 
 from tenure.cli.output import is_terminal, shown
 from tenure.cli.reading import is_there
-from tenure.cli.settings import DURATION, settings_of, store_options
+from tenure.cli.settings import DEFAULT_TTL, DURATION, settings_of, store_options
 from tenure.errors import ConfigError
+from tenure.stores.base import Store
 from tenure.stores.examining import CanExamine, Finding, Level, good
 from tenure.stores.judging import promises
 from tenure.stores.opening import make_store
@@ -26,9 +27,10 @@ _COLOURS: Final = {Level.GOOD: "green", Level.WARNING: "yellow", Level.BAD: "bol
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @store_options
-@click.option("--ttl", type=DURATION, help="The lease that the store is to be good for.  [default: 8s]")
+@click.option("--ttl", type=DURATION, help=f"The lease that the store is to be good for.  {DEFAULT_TTL}")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
-def command(*, store: str | None, config: Path | None, ttl: float | None, as_json: bool) -> int:
+@click.option("--rbac", is_flag=True, help="Print the rights that elections need, for kubectl apply. Examines nothing.")
+def command(*, store: str | None, config: Path | None, ttl: float | None, as_json: bool, rbac: bool) -> int:
     """Say whether elections will work at a store.
 
     It looks at every member that the URL names, and holds an election of its own, whose name nobody else has and which is
@@ -39,9 +41,13 @@ def command(*, store: str | None, config: Path | None, ttl: float | None, as_jso
       tenure doctor
       tenure doctor --store etcd://h1,h2,h3 --ttl 5s
       tenure doctor --json | jq '.findings[] | select(.level != "good")'
+      tenure doctor --store kubernetes://prod --rbac | kubectl apply -f -
     """
     settings = settings_of(store=store, config=config, ttl=ttl, reading=True)
     engine = make_store(settings.store, {})
+    if rbac:
+        click.echo(_rights(engine), nl=False)
+        return 0
     ttl_ns = settings.timing.ttl_ns
     if not is_there(settings):
         found = [good("file", "not there yet: it is made when somebody first stands"), *promises(engine.traits)]
@@ -51,6 +57,14 @@ def command(*, store: str | None, config: Path | None, ttl: float | None, as_jso
         raise ConfigError("store", engine.address, "cannot be examined")
     _show(found, engine.address, ttl_ns, as_json=as_json)
     return _WRONG if any(finding.level is Level.BAD for finding in found) else 0
+
+
+def _rights(engine: Store) -> str:
+    if not engine.address.startswith("kubernetes://"):
+        raise ConfigError("--rbac", engine.address, "has no such rights: they are for kubernetes://namespace")
+    from tenure.stores.kubernetes.rights import manifest  # noqa: PLC0415  (only such a store pays for it)
+
+    return manifest(engine.address.removeprefix("kubernetes://"))
 
 
 def _show(found: Sequence[Finding], address: str, ttl_ns: int, *, as_json: bool) -> None:

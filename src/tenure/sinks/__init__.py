@@ -10,9 +10,13 @@ if TYPE_CHECKING:
     from tenure.sinks.base import Bound as Bound
     from tenure.sinks.base import Sink as Sink
     from tenure.sinks.base import Verify as Verify
+    from tenure.sinks.consul import BoundConsul as BoundConsul
+    from tenure.sinks.consul import ConsulSink as ConsulSink
     from tenure.sinks.etcd import BoundEtcd as BoundEtcd
     from tenure.sinks.etcd import EtcdSink as EtcdSink
     from tenure.sinks.fence import Fence as Fence
+    from tenure.sinks.kubernetes import BoundKubernetes as BoundKubernetes
+    from tenure.sinks.kubernetes import KubernetesSink as KubernetesSink
     from tenure.sinks.sqlite import BoundSQLite as BoundSQLite
     from tenure.sinks.sqlite import SQLiteSink as SQLiteSink
     from tenure.sinks.sqlite import fenced_tables as fenced_tables
@@ -29,9 +33,13 @@ EXPORTS = {
     "Bound": "base",
     "Sink": "base",
     "Verify": "base",
+    "BoundConsul": "consul",
+    "ConsulSink": "consul",
     "BoundEtcd": "etcd",
     "EtcdSink": "etcd",
     "Fence": "fence",
+    "BoundKubernetes": "kubernetes",
+    "KubernetesSink": "kubernetes",
     "BoundSQLite": "sqlite",
     "SQLiteSink": "sqlite",
     "fenced_tables": "sqlite",

@@ -1,0 +1,204 @@
+"""Who asks: the headers of a request, and how they are kept fresh.
+
+Every kind has two methods. ``headers`` returns what to send; ``renew`` is told that the API server did not accept it, and says
+whether asking again may help. A client certificate is no header: it stands in the TLS context.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
+
+from tenure.clients.tls import brief
+from tenure.errors import ConfigError
+
+# The kubelet replaces a token long before it ends; client-go looks as often.
+_REREAD_EVERY_S: Final = 60.0
+# A plugin may ask a service in a far country, but not a person.
+_PLUGIN_WITHIN_S: Final = 30.0
+# A request that is sent now may be judged a little later, by another clock.
+_PLUGIN_SPARE_S: Final = 30.0
+_SHOWN_MAX: Final = 200
+
+
+class Credentials(Protocol):
+    """Who asks."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers that say who asks. Raises ConfigError if that cannot be found out."""
+        ...
+
+    async def renew(self) -> bool:
+        """Forget what was refused. True: ask again, it may be different now."""
+        ...
+
+
+class Fixed:
+    """A token that never changes; or none, where a client certificate says who asks."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self._headers = bearer(token) if token else {}
+
+    async def headers(self) -> Mapping[str, str]:
+        return self._headers
+
+    async def renew(self) -> bool:
+        return False
+
+
+class TokenFile:
+    """A token that somebody else keeps fresh in a file; and beside it, in a pod, the authorities to trust."""
+
+    def __init__(self, path: Path, ca: Path | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self._path, self._ca, self._tls = path, ca, tls
+        self._read_at_s = 0.0
+        self._headers: Mapping[str, str] = {}
+        self._trusted = _content(ca) if ca is not None else b""
+
+    async def headers(self) -> Mapping[str, str]:
+        if not self._headers or time.monotonic() - self._read_at_s > _REREAD_EVERY_S:
+            self._read()
+        return self._headers
+
+    async def renew(self) -> bool:
+        before = self._headers
+        self._read()
+        return self._headers != before
+
+    def _read(self) -> None:
+        token = _content(self._path).decode("utf-8", "replace").strip()
+        if not token:
+            raise ConfigError("token file", self._path, "is empty, and should hold a token")
+        self._headers, self._read_at_s = bearer(token), time.monotonic()
+        if self._ca is not None and self._tls is not None:
+            trusted = _content(self._ca)
+            if trusted != self._trusted:
+                # Added to those that are trusted already: while authorities change, servers of both are about.
+                trust(self._tls, trusted, str(self._ca))
+                self._trusted = trusted
+
+
+@dataclass(slots=True)
+class Plugin:
+    """A command that says who asks, as kubeconfig files name it under ``exec``."""
+
+    command: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    version: str
+    hint: str = ""
+    folder: Path = field(default_factory=Path)
+    tls: ssl.SSLContext | None = None
+    _headers: Mapping[str, str] | None = None
+    _until_s: float | None = None  # by the time of day, as the plugin says it; None: for as long as it is accepted
+    _running: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def headers(self) -> Mapping[str, str]:
+        async with self._running:  # One run for all who ask meanwhile.
+            over = self._until_s is not None and time.time() > self._until_s - _PLUGIN_SPARE_S
+            if self._headers is None or over:
+                self._take(await self._run())
+            assert self._headers is not None
+            return self._headers
+
+    async def renew(self) -> bool:
+        self._headers = None
+        return True
+
+    async def _run(self) -> bytes:
+        asked = {"kind": "ExecCredential", "apiVersion": self.version, "spec": {"interactive": False}}
+        environment = {**os.environ, **self.environment, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+        # As kubectl has it: a name with a slash is a path from where the file is, any other is looked for in PATH.
+        command = str(self.folder / self.command) if "/" in self.command else self.command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                command,
+                *self.arguments,
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            hint = f"; {self.hint}" if self.hint else ""
+            raise self._wrong(f"cannot be started ({brief(error)}): install it{hint}") from error
+        try:
+            async with asyncio.timeout(_PLUGIN_WITHIN_S):
+                said, complaint = await process.communicate()
+        except TimeoutError:
+            raise self._wrong(f"gave no answer within {_PLUGIN_WITHIN_S:g} s: run it by hand") from None
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+        if process.returncode:
+            words = complaint[:_SHOWN_MAX].decode("utf-8", "replace")
+            raise self._wrong(f"ended with code {process.returncode}: {words}")
+        return said
+
+    def _take(self, said: bytes) -> None:
+        try:
+            answer = json.loads(said)
+            status = answer["status"]
+            until = status.get("expirationTimestamp")
+            self._until_s = datetime.fromisoformat(until).timestamp() if until else None
+            token, cert, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise self._wrong("printed something else than an ExecCredential: run it by hand") from None
+        if answer.get("apiVersion") != self.version:
+            raise self._wrong(f"speaks {answer.get('apiVersion')}, and the file wants {self.version}: change the file")
+        if not token and not cert:
+            raise self._wrong("gave neither a token nor a certificate: log in again")
+        if cert and self.tls is not None:
+            present(self.tls, str(cert).encode(), str(key).encode(), self.command)
+        self._headers = bearer(str(token)) if token else {}
+
+    def _wrong(self, rule: str) -> ConfigError:
+        return ConfigError("kubeconfig exec plugin", self.command, rule)
+
+
+def bearer(token: str) -> Mapping[str, str]:
+    """Return the header for a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+def trust(context: ssl.SSLContext, certificates: bytes, source: str) -> None:
+    """Trust the authorities in ``certificates``; ``source`` is where they come from."""
+    try:
+        context.load_verify_locations(cadata=certificates.decode("ascii"))
+    except (ValueError, ssl.SSLError) as error:
+        why = brief(error) if isinstance(error, ssl.SSLError) else "not text"
+        raise ConfigError("certificate authority", source, f"must be certificates in PEM form ({why})") from error
+
+
+def present(context: ssl.SSLContext, certificate: bytes, key: bytes, source: str) -> None:
+    """Present this client certificate. OpenSSL reads it from files only, so it lies in one of our own for a moment."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "client.pem"
+        file.touch(mode=0o600)
+        file.write_bytes(certificate + b"\n" + key)
+        try:
+            # A password is never asked for: a prompt would block the event loop of every election.
+            context.load_cert_chain(file, password=lambda: "")
+        except (OSError, ssl.SSLError) as error:
+            rule = f"must be a certificate in PEM form with its own key, unencrypted ({brief(error)})"
+            raise ConfigError("client certificate", source, rule) from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError("file", path, f"cannot be read ({brief(error)})") from error
+
+
+def told(value: Any) -> str:
+    """Return a part of a file as people may be shown it."""
+    return str(value)[:_SHOWN_MAX]

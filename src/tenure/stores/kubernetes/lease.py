@@ -1,0 +1,240 @@
+"""What is in a Lease: client-go's record of an election, and beside it what only our own programs know.
+
+The record is ``spec``, as client-go writes and reads it. ``holderIdentity`` is the holder and the serial of its bid, so that
+a lost answer is found again and no two holders share one. What a bid says beyond that stands in one annotation,
+``tenure/incumbent``, which names the holder that it is of: client-go leaves annotations as they are, so that of a former
+holder may still be there.
+
+``leaseTransitions`` is raised by every tenure. It is the token. client-go begins with 0, which is told as 1, and raises it
+whenever another holder than itself was in office.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tenure.clients.kubernetes.client import Object
+from tenure.model import Bid, Holder, Incumbent, Token
+
+NOTE: Final = "tenure/incumbent"
+CLOSED: Final = "tenure/closed"
+TRANSITIONS_MAX: Final = 2**31 - 1
+# What a Lease that does not say counts for: client-go's own default, so that nobody waits for ever or not at all.
+_DURATION_S: Final = 15
+_OURS: Final = re.compile(r"(?P<host>.+)/(?P<pid>\d+)/(?P<nonce>[^/#]+)#(?P<serial>\d+)", re.DOTALL)
+_SHOWN_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a bid of ours says beside the record."""
+
+    advertised: str = ""
+    resign_asked: bool = False
+    token: int | None = None  # where tokens are not what the record counts
+
+
+class Lease:
+    """One Lease as it was at one version. Reads whatever is there, and fails at nothing: people edit Leases by hand."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: Object) -> None:
+        self.body = body
+        # Who changed which field takes half of the room, and is kept by the API server if it is left out.
+        self._metadata().pop("managedFields", None)
+
+    @property
+    def version(self) -> str:
+        return str(self._metadata().get("resourceVersion", ""))
+
+    @property
+    def identity(self) -> str:
+        """The holder, as the record names it; empty: nobody."""
+        return str(self._spec().get("holderIdentity") or "")
+
+    @property
+    def duration_s(self) -> int:
+        said = self._spec().get("leaseDurationSeconds")
+        return said if type(said) is int and said > 0 else _DURATION_S
+
+    @property
+    def transitions(self) -> int:
+        said = self._spec().get("leaseTransitions")
+        return max(1, said) if type(said) is int else 1
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a renewal changes. A label that somebody adds is none."""
+        return self._spec()
+
+    @property
+    def note(self) -> Note:
+        try:
+            fields = json.loads(self._annotations()[NOTE])
+            if fields["holder"] != self.identity:
+                return Note()
+            advertised, asked, token = fields.get("advertise", ""), fields.get("resign", False), fields.get("token")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return Note()
+        return Note(
+            _printable(advertised) if type(advertised) is str else "",
+            asked is True,
+            token if type(token) is int and token > 0 else None,
+        )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a program of ours is in office."""
+        return _OURS.fullmatch(self.identity) is not None
+
+    @property
+    def serial(self) -> int:
+        """The serial of the bid in office; 0: it is none of ours."""
+        ours = _OURS.fullmatch(self.identity)
+        return int(ours["serial"]) if ours else 0
+
+    @property
+    def holder(self) -> Holder:
+        ours = _OURS.fullmatch(self.identity)
+        if ours is None:
+            return Holder(_printable(self.identity[:_SHOWN_MAX]) or "unnamed", 0, "lease")
+        return Holder(_printable(ours["host"]), int(ours["pid"]), ours["nonce"])
+
+    def is_by(self, holder: Holder) -> bool:
+        """Say whether a bid of this holder is in office."""
+        return self.is_ours and self.identity.rpartition("#")[0] == str(holder)
+
+    def is_of(self, bid: Bid) -> bool:
+        """Say whether this bid is in office."""
+        return self.identity == identity_of(bid)
+
+    def token(self, *, by_version: bool) -> Token:
+        """Return the token of the tenure in office."""
+        if not by_version:
+            return Token(self.transitions)
+        return Token(self.note.token or int(self.version))
+
+    def incumbent(self, election: str, *, by_version: bool) -> Incumbent:
+        advertised = self.note.advertised if self.is_ours else self.holder.host
+        return Incumbent(election, self.holder, self.token(by_version=by_version), advertised)
+
+    def instant(self, field: str) -> datetime | None:
+        """Return a time that the holder wrote, by its own clock. For people to see; nothing is decided by it."""
+        try:
+            return datetime.fromisoformat(str(self._spec()[field]))
+        except (KeyError, ValueError):
+            return None
+
+    # What is written. Each is a copy with the version that it is based on.
+
+    def taken(self, bid: Bid, transitions: int) -> Object:
+        """Return the Lease as a new tenure of ``bid`` has it."""
+        body, now = self._copy(), micro_time(datetime.now(UTC))
+        body["spec"] |= {
+            "holderIdentity": identity_of(bid),
+            "leaseDurationSeconds": _whole_s(bid.ttl_ns),
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+        return _noted(body, identity_of(bid), Note(bid.advertise))
+
+    def renewed(self, bid: Bid, note: Note, transitions: int) -> Object:
+        """Return the Lease as a tenure has it that goes on. Whatever somebody did to the record meanwhile is put right."""
+        body = self._copy()
+        now = other_than(body["spec"].get("renewTime"), datetime.now(UTC))
+        body["spec"] |= {
+            "leaseDurationSeconds": _whole_s(bid.ttl_ns),
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+        return _noted(body, self.identity, note)
+
+    def noted(self, note: Note) -> Object:
+        """Return the Lease with another note. It prolongs nothing."""
+        return _noted(self._copy(), self.identity, note)
+
+    def left(self) -> Object:
+        """Return the Lease as client-go's ReleaseOnCancel writes it: nobody's, for a second, and with its count kept."""
+        body, now = self._copy(), micro_time(datetime.now(UTC))
+        body["spec"].pop("holderIdentity", None)
+        body["spec"] |= {"leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
+        body["metadata"]["annotations"].pop(NOTE, None)
+        return body
+
+    def closed(self, bid: Bid) -> Object:
+        """Return the Lease with another version and nothing else: a write based on the old one comes too late then."""
+        body = self._copy()
+        body["metadata"]["annotations"][CLOSED] = identity_of(bid)
+        return body
+
+    def _copy(self) -> Object:
+        """Return a copy of which record, metadata and annotations may be changed. The rest is shared, and is not."""
+        metadata = {**self._metadata(), "annotations": dict(self._annotations())}
+        return {**self.body, "metadata": metadata, "spec": dict(self._spec())}
+
+    def _spec(self) -> dict[str, Any]:
+        spec = self.body.get("spec")
+        return spec if isinstance(spec, dict) else {}
+
+    def _metadata(self) -> dict[str, Any]:
+        metadata = self.body.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    def _annotations(self) -> dict[str, Any]:
+        annotations = self._metadata().get("annotations")
+        return annotations if isinstance(annotations, dict) else {}
+
+
+def new_lease(name: str, namespace: str) -> Lease:
+    """Return a Lease that is not there yet."""
+    metadata = {"name": name, "namespace": namespace}
+    return Lease({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
+
+
+def identity_of(bid: Bid) -> str:
+    """Return how a bid is named in a Lease."""
+    return f"{bid.holder}#{bid.serial}"
+
+
+def micro_time(instant: datetime) -> str:
+    """Return an instant as a Lease has it, with six digits always: the API server refuses any other number of them."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def other_than(before: object, now: datetime) -> str:
+    """Return the time of day, or a microsecond more if that stands there already.
+
+    A write that changes nothing is not carried out, and those who watch would not see that somebody is alive.
+    """
+    said = micro_time(now)
+    return said if said != before else micro_time(now + timedelta(microseconds=1))
+
+
+def _whole_s(ttl_ns: int) -> int:
+    return math.ceil(ttl_ns / 10**9)
+
+
+def _noted(body: Object, identity: str, note: Note) -> Object:
+    annotations = body["metadata"]["annotations"]
+    if note == Note():
+        annotations.pop(NOTE, None)
+        return body
+    fields: dict[str, Any] = {"holder": identity}
+    if note.advertised:
+        fields["advertise"] = note.advertised
+    if note.resign_asked:
+        fields["resign"] = True
+    if note.token is not None:
+        fields["token"] = note.token
+    annotations[NOTE] = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return body
+
+
+def _printable(text: str) -> str:
+    """A terminal obeys what it is shown, so nothing but characters that can be seen gets through."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,79 @@
+"""Who stands in the elections of one store: a place for each holder in each election."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenure.model import Bid, Grant, Holder, Token
+from tenure.stores.kubernetes.sightings import Sighting
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """One bid, from its first claim to its release."""
+
+    bid: Bid
+    name: str
+    sighting: Sighting
+    token: Token | None = None  # of the tenure that it has
+    proven_at: int = 0  # when the last write was sent that proved it
+    over: int = 0  # the token of its last tenure that has ended, whatever the Lease says: a late renewal may still land
+    # The version that a claim was based on of which no answer came; empty: it was to create the Lease.
+    doubt: str | None = None
+    resign_asked: bool = False
+    busy: "asyncio.Task[Any] | None" = None  # what is under way
+
+    def holds(self, grant: Grant, now: int) -> bool:
+        """Say whether it has this tenure still."""
+        return self.bid == grant.bid and self.token == grant.token and not self.lapsed(now)
+
+    def lapsed(self, now: int) -> bool:
+        """Say whether a tenure that it had is over by the clock."""
+        return self.token is not None and now >= self.proven_at + self.bid.ttl_ns
+
+    def end(self) -> None:
+        """Note that its tenure, if it has one, is over. It will not be resumed (rule 3 of the design)."""
+        self.over, self.token = max(self.over, self.token or 0), None
+
+
+class Places:
+    """All places of one store. Used on one event loop."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, Holder], Place] = {}
+
+    def find(self, bid: Bid) -> Place | None:
+        """Return the place of the bid's holder in its election; it may be that of another bid."""
+        return self._of.get((bid.election, bid.holder))
+
+    def enter(self, bid: Bid, name: str, sighting: Sighting) -> Place:
+        """Return the place of a bid, or of a later one of the same holder. It takes that of an earlier one."""
+        before = self.find(bid)
+        if before is not None and before.bid.serial >= bid.serial:
+            return before
+        if before is not None:
+            self.forget(before)
+        place = self._of[bid.election, bid.holder] = Place(bid, name, sighting)
+        sighting.user_count += 1
+        return place
+
+    def forget(self, place: Place) -> None:
+        """Let go of a place. Whoever still has it finds that it has no tenure."""
+        place.token = None
+        if self.find(place.bid) is place:
+            del self._of[place.bid.election, place.bid.holder]
+            place.sighting.user_count -= 1
+
+    async def earlier_ended(self, bid: Bid) -> None:
+        """Wait for what is under way for an earlier bid of the same holder: the later one finds what came of it."""
+        while (place := self.find(bid)) is not None and place.bid.serial < bid.serial and place.busy is not None:
+            await asyncio.wait([place.busy])
+
+    def standbys(self) -> Mapping[str, list[Holder]]:
+        """Return who stands in each election and is not in office."""
+        waiting: dict[str, list[Holder]] = {}
+        for place in self._of.values():
+            if place.token is None:
+                waiting.setdefault(place.bid.election, []).append(place.bid.holder)
+        return waiting

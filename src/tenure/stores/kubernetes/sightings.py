@@ -1,0 +1,137 @@
+"""What this process has seen of each Lease, and since when it has not changed. Nothing else ends a lease here.
+
+Rules of this file
+1. A Lease is over once *we* have seen no change of its record for its duration, by *our* clock. What its holder wrote as the
+   time of its last renewal counts for nothing: its clock is not ours.
+2. What is seen later is newer, also if it arrives before something older: an event that is overtaken by an answer must not
+   hide that answer. Versions of one Lease are numbers that rise; those of other kinds are taken as they come.
+3. The highest token that was seen of an election is remembered for as long as the process lives, and for all its stores: a
+   Lease that is deleted and made anew begins again with 1, and tokens must not.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from tenure.clock import Clock
+from tenure.stores.kubernetes.lease import Lease
+
+_LOG: Final = logging.getLogger("tenure")
+# Of the elections that nobody stands in; each takes two kibibytes.
+_SIGHTINGS_MAX: Final = 1024
+_HIGHEST_MAX: Final = 100_000  # some hundred bytes each
+
+# By the identity of the namespace and the name of the Lease. Used on one event loop, the office's.
+_HIGHEST: Final[OrderedDict[tuple[str, str], int]] = OrderedDict()
+
+
+class Sighting:
+    """One Lease as it was last seen."""
+
+    __slots__ = ("lease", "news", "seen_at", "user_count", "version")
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None  # None: there is none
+        self.version = 0  # of what was seen last; 0: whatever comes is newer
+        self.seen_at = 0  # when its record was first seen as it is
+        self.news = asyncio.Event()  # a new one each time
+        self.user_count = 0  # who stands or waits in this election
+
+    def over_at(self) -> int:
+        """Return when whoever is in office is out of it, if nothing changes until then. 0: nobody is."""
+        if self.lease is None or not self.lease.identity:
+            return 0
+        return self.seen_at + self.lease.duration_s * 10**9
+
+    def is_news(self, lease: Lease) -> bool:
+        """Say whether this is newer than what was seen before, and take it for the newest if so."""
+        number = int(lease.version) if lease.version.isdigit() else self.version + 1
+        newer = number > self.version
+        self.version = max(self.version, number)
+        return newer
+
+    def tell(self) -> None:
+        """Wake who waits for news."""
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+
+class Sightings:
+    """All that one store has seen."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._of: OrderedDict[str, Sighting] = OrderedDict()
+        self.identity = ""
+
+    def find(self, name: str) -> Sighting | None:
+        """Return what was seen of a Lease. None: nobody has looked."""
+        return self._of.get(name)
+
+    def see(self, name: str, lease: Lease | None) -> Sighting:
+        """Take note of an answer about a Lease. None: there is no such Lease now."""
+        sighting = self._of.get(name)
+        if sighting is None:
+            sighting = self._of[name] = Sighting()
+            self._tidy()
+        self._of.move_to_end(name)
+        if lease is None:
+            self._gone(name, sighting)
+        else:
+            self._update(name, sighting, lease)
+        return sighting
+
+    def hear(self, what: str, name: str, lease: Lease) -> None:
+        """Take note of an event. Of an election that nobody has asked for, its token is all that is kept."""
+        sighting = self._of.get(name)
+        if sighting is None:
+            self._raise_highest(name, lease.transitions)
+        elif what != "DELETED":
+            self._update(name, sighting, lease)
+        elif sighting.is_news(lease):  # else it is of an earlier Lease of that name
+            self._raise_highest(name, lease.transitions)
+            self._gone(name, sighting)
+
+    def doubt_all(self) -> None:
+        """Events may have been missed: whatever comes next is newer, and who waits had better look."""
+        for sighting in self._of.values():
+            sighting.version = 0
+            sighting.tell()
+
+    def highest(self, name: str) -> int:
+        """Return the highest token that this process has seen of an election; 0: none."""
+        return _HIGHEST.get((self.identity, name), 0)
+
+    def _update(self, name: str, sighting: Sighting, lease: Lease) -> None:
+        if not sighting.is_news(lease):
+            return
+        before, sighting.lease = sighting.lease, lease
+        if before is None or before.record != lease.record:
+            sighting.seen_at = self._clock.now()
+        if lease.transitions < self.highest(name):
+            _LOG.warning(
+                "Lease %s went back to leaseTransitions %d from %d", name, lease.transitions, self.highest(name)
+            )
+        self._raise_highest(name, lease.transitions)
+        sighting.tell()
+
+    def _gone(self, name: str, sighting: Sighting) -> None:
+        if sighting.lease is not None:
+            _LOG.warning("Lease %s was deleted; its tokens go on from %d", name, self.highest(name))
+        sighting.lease = None
+        sighting.tell()
+
+    def _raise_highest(self, name: str, transitions: int) -> None:
+        key = self.identity, name
+        _HIGHEST[key] = max(transitions, _HIGHEST.get(key, 0))
+        _HIGHEST.move_to_end(key)
+        if len(_HIGHEST) > _HIGHEST_MAX:
+            _HIGHEST.popitem(last=False)
+
+    def _tidy(self) -> None:
+        """Forget the elections that were asked for longest ago, if nobody stands in them."""
+        if len(self._of) > _SIGHTINGS_MAX:
+            idle = [name for name, sighting in self._of.items() if not sighting.user_count]
+            for name in idle[: len(self._of) - _SIGHTINGS_MAX]:
+                del self._of[name]

@@ -1,0 +1,139 @@
+"""What the tests of the Kubernetes store and sink share: the rig of the contract, and eyes and hands of an operator."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from tenure.clients.kubernetes import Conflict, KubernetesClient, NotThere, settings_of
+from tenure.model import Bid, Grant, Holder, Wait
+from tenure.stores.base import Store
+from tenure.stores.kubernetes import KubernetesStore, from_url
+from tenure.stores.kubernetes.names import lease_for
+from tenure.testing.engines import KubernetesCluster
+
+# Whole seconds, as a Lease has them, and long enough for a busy machine to tell two thirds of it from the whole.
+TTL_NS = 3 * 10**9
+# Far more than anything takes that is waited for; a machine with all cores busy is ten times slower than an idle one.
+LIMIT_S = 60
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+
+
+class Operator:
+    """Somebody who looks and writes by hand."""
+
+    def __init__(self, client: KubernetesClient) -> None:
+        self.client = client
+
+    async def lease(self, election: str) -> dict[str, Any]:
+        return await self.client.get(f"{LEASES}/{lease_for(election)}", operation="look")
+
+    async def delete(self, election: str) -> None:
+        with suppress(NotThere):
+            await self.client.ask("DELETE", f"{LEASES}/{lease_for(election)}", None, operation="delete")
+
+    async def edit(self, election: str, **spec: Any) -> None:
+        """Write into the record."""
+        await self._change(election, lambda lease: lease["spec"].update(spec))
+
+    async def label(self, election: str, value: str) -> None:
+        """Change the Lease and nothing of its record."""
+        await self._change(election, lambda lease: lease["metadata"].setdefault("labels", {}).update(edited=value))
+
+    async def _change(self, election: str, change: Callable[[dict[str, Any]], None]) -> None:
+        while True:
+            lease = await self.lease(election)
+            change(lease)
+            with suppress(Conflict):  # Somebody else wrote meanwhile.
+                await self.client.replace(f"{LEASES}/{lease_for(election)}", lease, operation="edit")
+                return
+
+
+@asynccontextmanager
+async def operator(url: str) -> AsyncIterator[Operator]:
+    settings = settings_of(url)
+    async with KubernetesClient(settings.access, address=settings.address, timeout_s=10) as client:
+        yield Operator(client)
+
+
+class KubernetesRig:
+    """One cluster under the contract."""
+
+    # So that a call has more than a second and a half, on a machine on which a dozen promises are checked at once.
+    ttl_ns = 5 * 10**9
+
+    def __init__(self, cluster: KubernetesCluster, options: str = "") -> None:
+        self.cluster, self.url = cluster, cluster.url + options
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[KubernetesStore]:
+        async with from_url(self.url) as store:
+            yield store
+
+    async def delete_record(self, election: str) -> None:
+        async with operator(self.url) as by_hand:
+            await by_hand.delete(election)
+
+    async def restart(self) -> None:
+        def restart() -> None:
+            for node in self.cluster.nodes:
+                node.kill()
+            for node in self.cluster.nodes:
+                node.start()
+            self.cluster.wait_until_serving(self.cluster.nodes)
+
+        await to_thread.run_sync(restart)
+
+    async def pass_time(self, ns: int) -> None:
+        await anyio.sleep(ns / 1e9)
+
+
+async def until(seen: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for something that will happen; fails if it does not."""
+    with anyio.fail_after(LIMIT_S):
+        while not await seen():  # noqa: ASYNC110  (another process does it)
+            await anyio.sleep(0.02)
+
+
+def bid(election: str, holder: Holder | None = None, serial: int = 1, ttl_ns: int = TTL_NS, advertise: str = "") -> Bid:
+    return Bid(election, holder or Holder.fresh(), serial, ttl_ns, advertise)
+
+
+async def wins(store: Store, asked: Bid) -> Grant:
+    answer = await store.claim(asked)
+    assert isinstance(answer, Grant)
+    return answer
+
+
+async def waits(store: Store, asked: Bid) -> Wait:
+    answer = await store.claim(asked)
+    assert isinstance(answer, Wait)
+    return answer
+
+
+async def takes_over(store: Store, wait: Wait) -> Grant:
+    """Stand by until the office is free, and take it."""
+    answer: Grant | Wait = wait
+    with anyio.fail_after(LIMIT_S):
+        while isinstance(answer, Wait):
+            await store.changed(answer)
+            answer = await store.claim(wait.bid)
+    return answer
+
+
+def with_proxy(cluster: KubernetesCluster, endpoint: str, node: int = 0) -> str:
+    """The URL of a store that reaches an API server by another address, with a kubeconfig of its own."""
+    configuration = json.loads(cluster.kubeconfig.read_text())
+    configuration["current-context"] = configuration["contexts"][node]["name"]
+    configuration["clusters"][node]["cluster"]["server"] = f"https://{endpoint}"
+    file = cluster.folder / f"kubeconfig-{endpoint.replace(':', '-')}"
+    file.write_text(json.dumps(configuration))
+    return f"kubernetes://default?kubeconfig={file}"
+
+
+async def by_kubectl(cluster: KubernetesCluster, *arguments: str, stdin: str = "") -> str:
+    return await asyncio.to_thread(lambda: cluster.kubectl(*arguments, stdin=stdin))
