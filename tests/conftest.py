@@ -6,12 +6,14 @@ that installs it. Where CI=true it fails instead: a build server that quietly te
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import anyio
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tenure.testing.engines import (
     Binary,
@@ -25,6 +27,9 @@ from tenure.testing.engines import (
 from tenure.testing.engines.cluster import Cluster
 
 _MISSING = "ENGINE MISSING: "
+# Where tests share clusters: those on one version of an engine within a folder, or those of a file that has its own.
+_FOLDERS = ("clients/etcd", "consul", "engines", "etcd", "kubernetes", "peers", "zookeeper")
+_VERSION = re.compile(r"(etcd|zookeeper|consul)-\d[\d.]*")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +38,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the candidate really does into tests/scripts/*.txt; read the difference before you commit it",
     )
+
+
+class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives tests that share a cluster to one worker, which starts it once; the most numerous first, all others singly."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        folder = file.rpartition("/")[0]
+        if folder.removeprefix("tests/") not in _FOLDERS:
+            return nodeid
+        version = _VERSION.search(test)
+        return f"{folder} {version[0]}" if version else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster:
+    return ByCluster(config, log)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.user import at_home
 
+from tenure import sync
+
 PASSWORD = "hunter2"
 
 
@@ -19,12 +21,18 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def store(tmp_path: Path, environment: dict[str, str]) -> str:
+def store(tmp_path: Path) -> str:
     """A store in which three elections were held."""
     url = f"sqlite://{tmp_path}/tenure.db"
-    for name in ("billing/close", "billing/open", "reports"):
-        subprocess.run(["tenure", "lock", name, "-q", "--store", url, "--", "true"], env=environment, check=True)  # noqa: S607
+    hold(url, "billing/close", "billing/open", "reports")
     return url
+
+
+def hold(url: str, *names: str) -> None:
+    with sync.open_store(url) as opened:
+        for name in names:
+            with sync.Lock(opened, name):
+                pass
 
 
 def completions(environment: dict[str, str], *words: str) -> list[str]:
@@ -67,8 +75,7 @@ def test_a_name_that_a_shell_would_carry_out_or_take_apart_is_not_offered(
     environment: dict[str, str], store: str
 ) -> None:
     environment["TENURE_STORE"] = store
-    for name in ("x/$(touch${IFS}gone)", "x/`id`", "x/;id", "x y", "~", "x/caf\u00e9-1"):
-        subprocess.run(["tenure", "lock", name, "-q", "--", "true"], env=environment, check=True)  # noqa: S607
+    hold(store, "x/$(touch${IFS}gone)", "x/`id`", "x/;id", "x y", "~", "x/caf\u00e9-1")
     offered = completions(environment, "tenure", "status", "")
     assert offered == ["billing/close", "billing/open", "reports", "x/caf\u00e9-1"]
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.user import at_home
 
-from tenure.testing.engines import EtcdCluster, Tls, ZooKeeperEnsemble
+from tenure.testing.engines import ConsulCluster, EtcdCluster, Tls, ZooKeeperEnsemble
 
 # Nothing here takes longer than a few seconds. A command that hangs is ended by this.
 WITHIN_S = 60.0
@@ -34,9 +35,15 @@ def told(tmp_path: Path) -> Tell:
     """What each command says of a URL, in that order: one line, whatever it is."""
 
     def tell(url: str, commands: tuple[tuple[str, ...], ...] = COMMANDS) -> list[str]:
-        return [_one_line(_run(tmp_path, command, url)) for command in commands]
+        return [_one_line(run) for run in _run_all(tmp_path, commands, url)]
 
     return tell
+
+
+def _run_all(home: Path, commands: tuple[tuple[str, ...], ...], url: str) -> list["subprocess.CompletedProcess[str]"]:
+    """Run commands side by side: each of them mostly waits."""
+    with ThreadPoolExecutor() as threads:
+        return list(threads.map(lambda command: _run(home, command, url), commands))
 
 
 def _run(home: Path, command: tuple[str, ...], url: str) -> "subprocess.CompletedProcess[str]":
@@ -132,18 +139,18 @@ def check_told(lines: list[str], *said: str) -> None:
         assert [words for words in said if words not in line] == [], line
 
 
-@pytest.mark.parametrize("scheme", ["etcd", "zookeeper"])
+@pytest.mark.parametrize("scheme", ["etcd", "zookeeper", "consul"])
 def test_a_host_that_does_not_exist_is_named(told: Tell, scheme: str) -> None:
     check_told(told(f"{scheme}://ada:{WRITTEN}@no-such-host.invalid"), "no-such-host.invalid", "no such host")
 
 
-@pytest.mark.parametrize("scheme", ["etcd", "zookeeper"])
+@pytest.mark.parametrize("scheme", ["etcd", "zookeeper", "consul"])
 def test_a_port_on_which_nobody_listens_is_named(told: Tell, scheme: str) -> None:
     with closed_port() as port:
         check_told(told(f"{scheme}://ada:{WRITTEN}@127.0.0.1:{port}"), f"127.0.0.1:{port}", "listens")
 
 
-@pytest.mark.parametrize("scheme", ["etcd", "etcds", "zookeeper", "zookeepers"])
+@pytest.mark.parametrize("scheme", ["etcd", "etcds", "zookeeper", "zookeepers", "consul"])
 def test_a_server_that_says_nothing_is_not_waited_for(told: Tell, scheme: str) -> None:
     with silent_server() as port:
         check_told(told(f"{scheme}://127.0.0.1:{port}"), f"127.0.0.1:{port}", "no answer")
@@ -159,7 +166,7 @@ def test_a_server_of_the_web_is_told_from_a_zookeeper(told: Tell) -> None:
         check_told(told(f"zookeeper://127.0.0.1:{port}"), f"127.0.0.1:{port}")
 
 
-@pytest.mark.parametrize(("scheme", "said"), [("etcd", "no gRPC"), ("zookeeper", "ZooKeeper")])
+@pytest.mark.parametrize(("scheme", "said"), [("etcd", "no gRPC"), ("zookeeper", "ZooKeeper"), ("consul", "HTTP")])
 def test_a_server_that_speaks_of_something_else_is_told_from_an_engine(told: Tell, scheme: str, said: str) -> None:
     with talking_server() as port:
         check_told(told(f"{scheme}://127.0.0.1:{port}"), f"127.0.0.1:{port}", said)
@@ -230,7 +237,7 @@ def test_rights_that_are_missing_in_etcd_are_named(told: Tell, guarded: EtcdClus
 
 
 def test_the_right_password_is_let_in(guarded: EtcdCluster, tmp_path: Path) -> None:
-    runs = [_run(tmp_path, command, f"etcd://ada:{WRITTEN}@{guarded.endpoints[0]}/books") for command in COMMANDS]
+    runs = _run_all(tmp_path, COMMANDS, f"etcd://ada:{WRITTEN}@{guarded.endpoints[0]}/books")
     assert [run.returncode for run in runs] == [0, 0, 0]
 
 
@@ -265,4 +272,60 @@ def test_an_acl_that_refuses_us_is_a_finding(locked: ZooKeeperEnsemble, user: st
 
 def test_whom_the_acl_names_is_let_in(locked: ZooKeeperEnsemble, tmp_path: Path) -> None:
     url = f"zookeeper://ada:{WRITTEN}@{locked.endpoints[0]}/locked"
-    assert [_run(tmp_path, command, url).returncode for command in COMMANDS] == [0, 0, 0]
+    assert [run.returncode for run in _run_all(tmp_path, COMMANDS, url)] == [0, 0, 0]
+
+
+def test_a_server_of_the_web_is_told_from_a_consul(told: Tell) -> None:
+    with web_server() as port:
+        check_told(told(f"consul://127.0.0.1:{port}"), f"127.0.0.1:{port}", "is that a Consul")
+
+
+def test_tls_on_one_side_only_of_a_consul_is_told_with_the_scheme_that_is_right(told: Tell, tmp_path: Path) -> None:
+    tls = Tls(tmp_path)
+    with ConsulCluster(1, session_ttl_min_s=1) as plain, ConsulCluster(1, tls=tls) as encrypted:
+        check_told(told(f"consuls://{WRITTEN}@{plain.endpoints[0]}"), "does not speak TLS")
+        check_told(told(f"consul://{WRITTEN}@{encrypted.endpoints[0]}"), "use consuls://")
+        check_told(told(encrypted.url), "certificate is not", "trust", "ca")
+
+
+@pytest.fixture(scope="module")
+def policed() -> Iterator[ConsulCluster]:
+    """A Consul that asks for tokens."""
+    with ConsulCluster(1, acl=True, session_ttl_min_s=1) as cluster:
+        yield cluster
+
+
+def test_a_consul_that_wants_a_token_asks_for_it(told: Tell, policed: ConsulCluster) -> None:
+    check_told(told(policed.url, COMMANDS[:2]), "was refused", "CONSUL_HTTP_TOKEN", "token_file=")
+
+
+def test_a_token_that_consul_does_not_know_is_not_shown(told: Tell, policed: ConsulCluster) -> None:
+    check_told(told(f"consul://{WRONG}@{policed.endpoints[0]}", COMMANDS[:2]), "was refused", "does not know our token")
+
+
+def test_a_right_that_is_missing_in_consul_is_named(told: Tell, policed: ConsulCluster) -> None:
+    token = policed.token('key_prefix "" { policy = "read" }')
+    check_told(
+        told(f"consul://{token}@{policed.endpoints[0]}", COMMANDS[1:2]), "was refused", "lacks permission", "policy"
+    )
+
+
+def test_a_ttl_below_what_consul_gives_is_told_with_its_limit(tmp_path: Path) -> None:
+    with ConsulCluster(1) as cluster:
+        run = _run(tmp_path, ("run", "x", "--no-wait", "--ttl", "5s"), cluster.url)
+        assert (run.returncode, run.stdout) == (2, "")
+        assert "ttl = 5 s: must lie between 10 and 86400 s" in run.stderr
+        assert len(run.stderr.splitlines()) == 1
+
+
+def test_a_namespace_and_a_datacentre_of_consul_that_do_not_exist_are_told(told: Tell) -> None:
+    with ConsulCluster(1, session_ttl_min_s=1) as cluster:
+        check_told(told(f"{cluster.url}?ns=nowhere", COMMANDS[:2]), "was refused", "leave ns= and partition= out")
+        check_told(told(f"{cluster.url}?dc=nowhere", COMMANDS[:2]), "no such datacentre", "check dc=")
+
+
+def test_a_consul_without_a_leader_is_told_with_what_is_missing(told: Tell) -> None:
+    with ConsulCluster(3) as cluster:
+        for node in cluster.nodes[:2]:
+            node.kill()
+        check_told(told(f"consul://{cluster.endpoints[2]}", COMMANDS[:1]), "no leader", "more than half of the servers")

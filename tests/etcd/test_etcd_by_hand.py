@@ -1,7 +1,7 @@
 """What people do to an election with ``etcdctl``, and what others may have written below its name."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -73,46 +73,38 @@ def test_a_leader_whose_lease_or_key_is_taken_is_deposed_and_leads_again(etcd: E
     play(story())
 
 
-def test_a_waiter_whose_key_is_deleted_gets_its_turn_all_the_same(etcd: EtcdCluster) -> None:
-    async def story() -> None:
-        async with (
-            tenure.open_store(etcd.url) as one,
-            tenure.open_store(etcd.url) as two,
-            client_of(etcd.url) as client,
-            AsyncExitStack() as leaves,
-        ):
-            ada = await leaves.enter_async_context(Candidate(one, "pushed out"))
-            await ada.leads()
-            async with Candidate(two, "pushed out") as bob:
-                await bob.waits(etcd)
-                await ctl(etcd, "del", (await keys(client, "pushed out"))[1].key.decode())
-                await leaves.aclose()
-                await bob.leads()
-                assert bob.tokens > ada.tokens
+async def check_its_turn(etcd: EtcdCluster, name: str, meddle: Callable[[EtcdClient], Awaitable[object]]) -> None:
+    """Have somebody wait, meddle, and see that it leads when the leader leaves."""
+    async with (
+        tenure.open_store(etcd.url) as one,
+        tenure.open_store(etcd.url) as two,
+        client_of(etcd.url) as client,
+        AsyncExitStack() as leaves,
+    ):
+        ada = await leaves.enter_async_context(Candidate(one, name))
+        await ada.leads()
+        async with Candidate(two, name) as bob:
+            await bob.waits(etcd)
+            await meddle(client)
+            await leaves.aclose()
+            await bob.leads()
+            assert bob.tokens > ada.tokens
 
-    play(story())
+
+def test_a_waiter_whose_key_is_deleted_gets_its_turn_all_the_same(etcd: EtcdCluster) -> None:
+    async def push_out(client: EtcdClient) -> None:
+        await ctl(etcd, "del", (await keys(client, "pushed out"))[1].key.decode())
+
+    play(check_its_turn(etcd, "pushed out", push_out))
 
 
 def test_a_compaction_while_a_standby_waits_does_not_make_it_miss_its_turn(etcd: EtcdCluster) -> None:
-    async def story() -> None:
-        async with (
-            tenure.open_store(etcd.url) as one,
-            tenure.open_store(etcd.url) as two,
-            client_of(etcd.url) as client,
-            AsyncExitStack() as leaves,
-        ):
-            ada = await leaves.enter_async_context(Candidate(one, "compacted"))
-            await ada.leads()
-            async with Candidate(two, "compacted") as bob:
-                await bob.waits(etcd)
-                await ctl(etcd, "put", "something", "else")
-                await client.range(from_nowhere(), operation="look")
-                await ctl(etcd, "compact", str(client.revision))
-                await leaves.aclose()
-                await bob.leads()
-                assert bob.tokens > ada.tokens
+    async def compact(client: EtcdClient) -> None:
+        await ctl(etcd, "put", "something", "else")
+        await client.range(from_nowhere(), operation="look")
+        await ctl(etcd, "compact", str(client.revision))
 
-    play(story())
+    play(check_its_turn(etcd, "compacted", compact))
 
 
 def test_a_watch_from_before_a_compaction_says_at_once_that_claiming_may_help(etcd: EtcdCluster) -> None:

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from tenure.clients.etcd.messages import Put, Txn
+from tenure.clients.etcd.messages import Put, Txn, created
 from tenure.clients.etcd.opening import client_of
 from tenure.errors import OutcomeUnknown, StoreError
 from tenure.model import Ended, Grant, Holder, Token, Wait
@@ -50,8 +50,9 @@ def test_a_claim_that_arrives_after_its_release_is_deleted_although_its_lease_li
             assert await keys(direct, name) == ()
             proxy.deliver()
             seen = await appears(direct, name)
-            if asked:  # A value that is not the one that was put must not keep it either.
-                await direct.txn(Txn((), (Put(seen.key, b"resign!", seen.lease),), ()), operation="overwrite")
+            if asked:  # A value that is not the one that was put must not keep it either, unless it is gone already.
+                there = created(seen.key, seen.create_revision)
+                await direct.txn(Txn((there,), (Put(seen.key, b"resign!", seen.lease),)), operation="overwrite")
             await disappears(direct, name)
             assert (await keys(direct, f"{name}-kept"))[0].lease == seen.lease
 

@@ -159,10 +159,10 @@ def test_a_body_can_write_for_the_last_time_while_its_store_is_being_closed(tmp_
                     await tenure.Election(store, "x", ttl=30).lead(body, sinks=[sink])
 
             with anyio.fail_after(20):
-                async with anyio.create_task_group() as tasks:
-                    async with tenure.open_store(f"sqlite://{tmp_path / 'x.db'}") as store:
-                        tasks.start_soon(lead, store)
-                        await leading.wait()
+                url = f"sqlite://{tmp_path / 'x.db'}"
+                async with anyio.create_task_group() as tasks, tenure.open_store(url) as store:
+                    tasks.start_soon(lead, store)
+                    await leading.wait()
             sink.close()
 
         anyio.run(main)

@@ -107,14 +107,14 @@ def test_loss_cancels_at_every_await_and_only_then_is_the_office_released(on: On
 def test_a_body_that_swallows_cancellation_becomes_an_overstay(on: On) -> None:
     async def test() -> None:
         engine, facts = MemoryEngine(), list[Fact]()
-        election = Election(MemoryStore(engine), "x", ttl=0.4, hooks=[facts.append])
+        election = Election(MemoryStore(engine), "x", ttl=1.5, hooks=[facts.append])
 
         async def body(_: Tenure) -> str:
             engine.delete("x")
             try:
                 await anyio.sleep_forever()
             except anyio.get_cancelled_exc_class():
-                time.sleep(0.5)
+                time.sleep(1.6)
             return "done all the same"
 
         assert await election.lead(body, once=True) == "done all the same"

@@ -98,7 +98,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_ttl_knows_it_at_the_first
         os.kill(leader.pid, signal.SIGSTOP)
 
         async def take_over() -> int:
-            async with tenure.open_store(url) as store, tenure.Election(store, "x", ttl=1).once() as term:
+            async with tenure.open_store(url) as store, tenure.Election(store, "x", ttl=30).once() as term:
                 leader.stdin.write("go on\n")  # type: ignore[union-attr]
                 leader.stdin.flush()  # type: ignore[union-attr]
                 os.kill(leader.pid, signal.SIGCONT)

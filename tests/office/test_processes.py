@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ async def main():
         print(term.token, flush=True)
         while True:
             time.sleep(1)
-    await Election(MemoryStore(engine), "x", ttl=0.5, on_overstay="kill").lead(body)
+    await Election(MemoryStore(engine), "x", ttl=2, on_overstay="kill").lead(body)
 anyio.run(main, backend=sys.argv[1])
 """
 
@@ -34,9 +33,11 @@ def test_with_kill_a_process_whose_body_overstays_is_gone(backend: str) -> None:
     assert run.returncode == -9
 
 
+# It is killed a quarter of its grace before its validity ends: so much may a busy machine be late by.
 IGNORES = """
 import sys, time
 from tenure import sync
+from tenure.timing import Timing
 from tenure.stores.memory import MemoryStore
 def body(term):
     term.give_up()
@@ -44,7 +45,8 @@ def body(term):
     while True:
         time.sleep(0.005)
         print(time.clock_gettime_ns(time.CLOCK_BOOTTIME), flush=True)
-sync.Election(MemoryStore(), "x", ttl=1, on_overstay="kill").lead(body)
+timing = Timing.of(ttl=4, heartbeat=0.5, grace=2.5)
+sync.Election(MemoryStore(), "x", timing=timing, on_overstay="kill").lead(body)
 """
 
 
@@ -172,12 +174,10 @@ def test_a_child_that_falls_out_of_its_parents_block_is_refused_instead_of_waiti
 def test_the_interpreter_leaves_at_once(backend: str) -> None:
     leave = "import anyio,sys\nfrom tenure.election import Election\nfrom tenure.stores.memory import MemoryStore\n"
     leave += "async def main():\n  async with Election(MemoryStore(),'x',ttl=60).once():\n    sys.exit(3)\n"
-    began = time.monotonic()
     run = subprocess.run(
         [sys.executable, "-c", leave + f"anyio.run(main, backend={backend!r})"],
         capture_output=True,
         check=False,
-        timeout=30,
+        timeout=30,  # half of the lease, which whoever did not leave at once would wait for
     )
     assert run.returncode == 3
-    assert time.monotonic() - began < 5

@@ -9,9 +9,10 @@ import pytest
 from tenure.testing.engines import EtcdCluster
 from tests.peers.driver import PeerFailed, Program, alternate, check_terms, contend, start_peer
 from tests.peers.orphans import check_that_nothing_survives_its_driver
+from tests.peers.stories import Kind, check_lease_ends
 
-ELECTIONS: list[tuple[Program, str]] = [("go", "election"), ("etcdctl", "elect")]
-LOCKS: list[tuple[Program, str]] = [("go", "mutex"), ("etcdctl", "lock")]
+ELECTIONS: list[Kind] = [("go", "election"), ("etcdctl", "elect")]
+LOCKS: list[Kind] = [("go", "mutex"), ("etcdctl", "lock")]
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +34,7 @@ def test_two_go_elections_take_turns_without_an_overlap(cluster: EtcdCluster) ->
 
 
 @pytest.mark.parametrize("kinds", [ELECTIONS, LOCKS], ids=["elections", "locks"])
-def test_go_programs_and_etcdctl_contend_without_an_overlap(
-    cluster: EtcdCluster, kinds: list[tuple[Program, str]]
-) -> None:
+def test_go_programs_and_etcdctl_contend_without_an_overlap(cluster: EtcdCluster, kinds: list[Kind]) -> None:
     name = "-".join(kinds[0])
     with ExitStack() as stack:
         peers = [stack.enter_context(start_peer(*kind, cluster, name, "-".join(kind))) for kind in (*kinds, kinds[0])]
@@ -52,15 +51,7 @@ def test_the_next_leads_once_the_lease_of_a_killed_peer_has_ended(
         start_peer(program, kind, cluster, name, "ada", ttl_s=2) as ada,
         start_peer("go", "election", cluster, name, "bob", ttl_s=2) as bob,
     ):
-        ada.campaign()
-        ada.wait_leading()
-        bob.campaign()
-        bob.wait_standing()
-        killed_at_ns = time.monotonic_ns()
-        ada.kill()
-        # Renewed at thirds of its 2 s, so most of the lease was left; and nothing but its end ended ada's office.
-        assert bob.wait_leading().at_ns - killed_at_ns > 300_000_000
-        assert check_terms(ada, bob) == 2
+        check_lease_ends(ada, bob)
 
 
 @pytest.mark.parametrize(("program", "kind"), ELECTIONS)
