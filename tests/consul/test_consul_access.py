@@ -1,6 +1,7 @@
 """Tokens, rights and certificates, and what becomes of a tenure when they change."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tenure.sinks import ConsulSink
 from tenure.stores.consul import from_url
 from tenure.testing.engines import ConsulCluster, Tls
 from tests.consul.consul_faults import store_of
-from tests.etcd.etcd_faults import Candidate, bid_of, now_ns, play, until
+from tests.etcd.etcd_faults import Candidate, bid_of, now_ns, play, until, until_so
 
 # What docs/how-to/use-consul.md says that a candidate needs, and not more.
 LEAST = """
@@ -135,6 +136,39 @@ def test_a_token_that_is_revoked_in_office_ends_the_tenure_in_time_and_the_next_
             again = await ada.leads()
             assert again.token > term.token
             assert store_of(store)._client._token not in {first, second}
+
+    play(story())
+
+
+def test_a_token_that_has_lost_its_rights_to_keys_is_replaced_by_the_one_in_the_file(
+    guarded: ConsulCluster, tmp_path: Path
+) -> None:
+    first = guarded.token(LEAST)
+    file = tmp_path / "token"
+    file.write_text(first)
+
+    def take_away_keys() -> None:
+        (policy,) = json.loads(guarded.api("GET", f"/v1/acl/token/{guarded._accessors[first]}"))["Policies"]
+        fields = {"Name": policy["Name"], "Rules": 'session_prefix "" { policy = "write" }'}
+        guarded.api("PUT", f"/v1/acl/policy/{policy['ID']}", fields)
+
+    async def story() -> None:
+        async with from_url(guarded.url, token_file=str(file)) as store, from_url(with_token(guarded, first)) as old:
+            grant = await store.claim(bid_of("billing/less", ttl_s=60))
+            assert isinstance(grant, Grant)
+            file.write_text(await asyncio.to_thread(guarded.token, LEAST))
+            await asyncio.to_thread(take_away_keys)
+
+            async def refused() -> bool:
+                try:
+                    await old.read("billing/less")
+                except Refused:
+                    return True
+                return False
+
+            await until_so(refused)  # Every server hears of it in its own time.
+            assert await store.renew(grant) == grant
+            await store.release(grant.bid)
 
     play(story())
 

@@ -1,6 +1,6 @@
 """The Consul store keeps the contract.
 
-Each promise makes up the names of its elections and mostly waits for sessions to end, so all run at once on one cluster; the
+Each promise makes up the names of its elections and mostly waits for sessions to end, so many run at once on one cluster; the
 one that restarts the engine runs when the others are done.
 """
 
@@ -20,12 +20,15 @@ from tenure.testing import CONTRACT, ContractBroken, Rig, check_promise
 from tenure.testing.engines import ConsulCluster
 
 RESTARTS = "tokens-rise-through-restart"
+AT_ONCE = 12
+# As shipped: servers that are told to be quick lose their leader when the machine is busy for a second.
+SETTINGS = ("limits { http_max_conns_per_client = 2000 }", "performance { raft_multiplier = 5 }")
 
 
 class ConsulRig:
     """One cluster in real time, whose sessions may be shorter than Consul allows as shipped."""
 
-    ttl_ns = 3_000_000_000  # A third of it is what a busy machine may be late by.
+    ttl_ns = 5_000_000_000  # A third of it is what a busy machine may be late by.
 
     def __init__(self, cluster: ConsulCluster) -> None:
         self.cluster = cluster
@@ -56,7 +59,7 @@ class ConsulRig:
 @pytest.fixture
 def own_cluster() -> Iterator[ConsulCluster]:
     # Every check opens up to ten stores, and a store has a connection for each that waits.
-    with ConsulCluster(session_ttl_min_s=1, options=["-hcl=limits { http_max_conns_per_client = 2000 }"]) as running:
+    with ConsulCluster(session_ttl_min_s=1, options=[f"-hcl={setting}" for setting in SETTINGS]) as running:
         yield running
 
 
@@ -65,9 +68,12 @@ async def broken_promises(cluster: ConsulCluster) -> list[str]:
     async def make() -> AsyncIterator[Rig]:
         yield ConsulRig(cluster)
 
+    few = asyncio.Semaphore(AT_ONCE)
+
     async def check(name: str) -> str:
         try:
-            await check_promise(name, make)
+            async with few:
+                await check_promise(name, make)
         except ContractBroken as broken:
             return str(broken)
         return ""

@@ -32,7 +32,7 @@ def not_good(findings: list[dict[str, Any]]) -> set[tuple[str, str]]:
 
 
 def test_a_healthy_consul_is_found_so_and_the_trial_leaves_nothing_in_it(tmp_path: Path, consul: ConsulCluster) -> None:
-    code, findings = doctor(tmp_path, consul.url)
+    code, findings = doctor(tmp_path, consul.url, "--ttl", "8s")
     assert (code, not_good(findings)) == (0, set())
     assert told_of(findings, "members") == [("good", "3 of the 3 that the URL names answer")]
     assert told_of(findings, "quorum") == [("good", "3 voting members: 1 may fail")]
@@ -41,6 +41,8 @@ def test_a_healthy_consul_is_found_so_and_the_trial_leaves_nothing_in_it(tmp_pat
     assert re.match(r"the engine's clock is \d\.\d s (ahead of|behind) ours", clock)
     assert told_of(findings, "lease") == [("good", "the engine gives 1 s or more, so a ttl of 8 s is kept")]
     assert told_of(findings, "lock-delay") == [("good", "15 s, and 0 s for elections with sinks; lock_delay= sets it")]
+    ((_, connections),) = told_of(findings, "connections")
+    assert connections.startswith("an agent takes 200 connections from one address; a process keeps one for each")
     late = "the office of a leader that died is free at most one more ttl and 16 s after the end of its lease"
     assert ("good", late) in told_of(findings, "promise")
     keys = json.loads(consul.api("GET", "/v1/kv/?keys"))
@@ -64,6 +66,20 @@ def test_a_consul_as_shipped_gives_no_lease_of_the_doctors_own_length(tmp_path: 
         assert ("warning", "quorum") in not_good(findings)
         code, findings = doctor(tmp_path, cluster.url, "--ttl", "10s")
         assert (code, not_good(findings)) == (0, {("warning", "quorum")})
+
+
+def test_servers_that_are_slow_to_replace_their_leader_and_an_agent_with_few_connections_are_warned_of(
+    tmp_path: Path,
+) -> None:
+    slow = ["-hcl=performance { raft_multiplier = 5 }", "-hcl=limits { http_max_conns_per_client = 150 }"]
+    with ConsulCluster(1, session_ttl_min_s=1, options=slow) as cluster:
+        code, findings = doctor(tmp_path, cluster.url, "--ttl", "19s")
+        warned = {("warning", "quorum"), ("warning", "failover"), ("warning", "connections")}
+        assert (code, not_good(findings)) == (0, warned)
+        ((_, told),) = told_of(findings, "failover")
+        assert told == "the servers notice after 5 s that their leader is gone: a ttl of 19 s may end first"
+        _, findings = doctor(tmp_path, cluster.url, "--ttl", "20s")
+        assert told_of(findings, "failover") == []
 
 
 @pytest.mark.parametrize("killed_count", [1, 2])

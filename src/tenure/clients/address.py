@@ -9,6 +9,7 @@ from tenure.errors import ConfigError, redact
 
 _HOST: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+)(?::(?P<port>\d{1,5}))?\Z")
 _PORT_MAX: Final = 65535
+_NAME_MARKS: Final = "._-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def cluster_of(url: str, default_port: int, known_options: frozenset[str]) -> Cl
 
 def _endpoint(url: str, host: str, default_port: int) -> str:
     found = _HOST.match(host)
-    if found is None:
+    if found is None or not (host.startswith("[") or _is_name(found["host"])):
         raise ConfigError(
             "store",
             redact(url),
@@ -68,3 +69,12 @@ def _endpoint(url: str, host: str, default_port: int) -> str:
     if not 0 < port <= _PORT_MAX:
         raise ConfigError("store", redact(url), f"has port {port}, which is not between 1 and {_PORT_MAX}")
     return f"{found['host']}:{port}"
+
+
+def _is_name(host: str) -> bool:
+    """Say whether a name can be looked up: whoever tries with another one hears of it by all kinds of errors."""
+    try:
+        host.encode("idna")  # Refuses an empty part, and one of more than 63 characters.
+    except UnicodeError:
+        return False
+    return all(character.isalnum() or character in _NAME_MARKS for character in host)

@@ -58,7 +58,8 @@ class ConsulSink:
     seen is confirmed by it first.
 
     Fences only what is written through it, or with ``guard`` in a transaction of another client. Does not promise to know
-    a write whose answer was lost: that raises OutcomeUnknown, and may have been carried out.
+    a write whose answer was lost: that raises OutcomeUnknown, and may have been carried out. Nor does it outlive its fence:
+    whoever deletes that key lets an older leader write until the next seal.
     """
 
     def __init__(

@@ -17,8 +17,19 @@ from typing import Final, Self, TypeVar
 from urllib.parse import quote
 
 from tenure.clients.consul import failures
-from tenure.clients.consul.failures import CONFLICT, NOT_FOUND, OK, Conflict, failure
-from tenure.clients.consul.messages import Op, Pair, errors_of, pairs_of, read, reads_only, results_of, unchanged
+from tenure.clients.consul.failures import CONFLICT, NOT_FOUND, OK, Conflict, NotAllowed, failure
+from tenure.clients.consul.messages import (
+    About,
+    Op,
+    Pair,
+    about_of,
+    errors_of,
+    pairs_of,
+    read,
+    reads_only,
+    results_of,
+    unchanged,
+)
 from tenure.clients.consul.settings import Settings
 from tenure.clients.http import Answer, Http, Lost, NotSent
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
@@ -29,6 +40,9 @@ _INDEX: Final = "x-consul-index"
 # How long one wait is kept open. The engine makes up to a sixteenth more of it, so that not all of them end together.
 _WAIT_S: Final = 10
 _WAIT_MORE: Final = 1 / 16
+# An agent takes 200 connections from one address as shipped, and turns the rest away: what a thousand elections ask for at
+# once has to take turns. Those who wait are counted by whoever has them wait.
+AT_ONCE: Final = 64
 _CONSISTENT: Final = {"consistent": ""}
 _CONNECT_PART: Final = 0.9
 _SHORTEST_S: Final = 0.001
@@ -48,6 +62,7 @@ class ConsulClient:
         # Many processes are given the same list: each begins elsewhere, so that no server serves them all.
         random.shuffle(self._endpoints)
         self._token = settings.read_token()
+        self._room = asyncio.Semaphore(AT_ONCE)
 
     async def __aenter__(self) -> Self:
         await self._http.__aenter__()
@@ -60,6 +75,18 @@ class ConsulClient:
 
     async def get(self, key: str, *, operation: str) -> Pair | None:
         """Return a key as the engine decides it. Not by its path, of which Consul leaves out empty parts."""
+        token = self._token
+        try:
+            found = await self._get(key, operation)
+        except NotAllowed:
+            if not self._refresh(token):
+                raise
+        else:
+            if found is not None or token == self._token:
+                return found
+        return await self._get(key, operation)  # With another token, which may see what the first one does not.
+
+    async def _get(self, key: str, operation: str) -> Pair | None:
         try:
             found = await self.txn([read(key)], operation=operation)
         except Conflict:
@@ -69,14 +96,14 @@ class ConsulClient:
             return None
         if not found:  # What we may not read is left out of the answer.
             denied = f"Permission denied: our token lacks permission key read on {key}"
-            raise failures.NotAllowed(self.address, operation, f"{denied}{failures.advice_on(denied)}")
+            raise NotAllowed(self.address, operation, f"{denied}{failures.advice_on(denied)}")
         return found[0]
 
     async def changed(self, key: str, index: int) -> tuple[Pair | None, int]:
         """Return a key once it was written after ``index``, or a while has passed; and the index to go on from."""
         within_s = _WAIT_S * (1 + _WAIT_MORE) + self.call_timeout_s
         params = {"index": str(index), "wait": f"{_WAIT_S}s"}
-        answer = await self._ask("GET", _kv(key), "wait", params=params, within_s=within_s, expected=(OK, NOT_FOUND))
+        answer = await self._send("GET", _kv(key), "wait", params=params, within_s=within_s, expected=(OK, NOT_FOUND))
         now = _index(answer)
         pair = None if answer.status == NOT_FOUND else self._read(answer, "wait", lambda body: pairs_of(body)[0])
         return pair, now if now >= index else 0
@@ -96,7 +123,7 @@ class ConsulClient:
     async def txn(self, ops: Sequence[Op], *, operation: str) -> list[Pair]:
         """Carry out all operations or none, once. Raises Conflict if one of them is refused."""
         scope = {_NAMES[name]: value for name, value in self.settings.scope if name in _NAMES}
-        body = [{"KV": {**op["KV"], **scope}} for op in ops]
+        body = [{"KV": {**op["KV"], **scope}} if "KV" in op else op for op in ops]
         params = _CONSISTENT if reads_only(ops) else {}
         answer = await self._ask("PUT", "/v1/txn", operation, params=params, body=body, expected=(OK, CONFLICT))
         if answer.status == OK:
@@ -144,11 +171,10 @@ class ConsulClient:
         answer = await self._ask("GET", "/v1/status/peers", "list servers")
         return self._read(answer, "list servers", lambda body: [str(peer) for peer in json.loads(body)])
 
-    async def version(self) -> tuple[str, str]:
-        """Return the version of the agent that is asked, and its date, which is empty if it does not say."""
+    async def about(self) -> About:
+        """Return what the agent that is asked says of itself."""
         answer = await self._ask("GET", "/v1/agent/self", "read a version")
-        version = self._read(answer, "read a version", lambda body: str(json.loads(body)["Config"]["Version"]))
-        return version, answer.headers.get("date", "")
+        return self._read(answer, "read a version", lambda body: about_of(body, answer.headers.get("date", "")))
 
     # The way there
 
@@ -160,10 +186,35 @@ class ConsulClient:
         *,
         params: Mapping[str, str] | None = None,
         body: object = None,
-        within_s: float | None = None,
         expected: tuple[int, ...] = (OK,),
     ) -> Answer:
-        within_s = within_s or self.call_timeout_s
+        """Send a request as soon as there is room for it, all within ``call_timeout_s``."""
+        ends_at_s = asyncio.get_running_loop().time() + self.call_timeout_s
+        try:
+            async with asyncio.timeout_at(ends_at_s):
+                await self._room.acquire()
+        except TimeoutError:
+            why = f"{AT_ONCE} requests were under way already, and none of them ended in time"
+            raise Unreachable(self.address, operation, why) from None
+        try:
+            within_s = ends_at_s - asyncio.get_running_loop().time()
+            return await self._send(
+                method, path, operation, params=params, body=body, within_s=within_s, expected=expected
+            )
+        finally:
+            self._room.release()
+
+    async def _send(  # noqa: PLR0913  (each is a part of the request, by name)
+        self,
+        method: str,
+        path: str,
+        operation: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        within_s: float,
+        expected: tuple[int, ...] = (OK,),
+    ) -> Answer:
         ends_at_s = asyncio.get_running_loop().time() + within_s
         may_refresh = bool(self.settings.token_file)
         told: dict[str, str] = {}
@@ -191,11 +242,11 @@ class ConsulClient:
             except Lost as error:
                 self._leave(endpoint)
                 raise OutcomeUnknown(self.address, operation, error.why) from error
-            if answer.status in expected:
-                return answer
             if may_refresh and failures.wants_fresh_token(answer) and self._refresh(token):
                 may_refresh = False
                 continue
+            if answer.status in expected:
+                return answer
             failed = failure(answer, self.address, operation)
             if not isinstance(failed, Refused):
                 self._leave(endpoint)

@@ -5,9 +5,9 @@
 | 400, 404, 405, 413 | whatever is wrong with the request | Refused: looked at before anything is done |
 | 401, 403 | Permission denied, ACL not found | ``NotAllowed``: likewise |
 | 409 | of a transaction: which operation failed | ``Conflict``: all or nothing, so nothing |
-| 429, 503 | rate limit reached, too many connections | Unreachable: turned away at the door |
+| 429, and 503 with "rate limit" | rate limit reached, too many connections | Unreachable: turned away at the door |
 | 500 | No cluster leader, No known Consul servers, not the leader, No path to datacenter | Unreachable: nobody had it to write down |
-| 500 | Invalid Session TTL | Refused: looked at before anything is done |
+| 500 | Invalid Session TTL, Missing node registration | Refused: looked at before anything is done |
 | any other | leadership lost, EOF, a proxy that gave up | OutcomeUnknown: it may have been written down |
 """
 
@@ -25,6 +25,8 @@ _TO_BLAME: Final = range(400, 500)
 NO_LEADER: Final = "more than half of the servers must run and reach each other: see their logs"
 _NOBODY: Final = ("No cluster leader", "No known Consul servers", "not the leader")
 _NO_PATH: Final = "No path to datacenter"
+_NO_NODE: Final = "Missing node registration"
+_DENIED: Final = ("Permission denied", "ACL not found")
 _LIMITS: Final = re.compile(r"Invalid Session TTL '\d+', must be between \[(?P<least>[^=\]]+)=")
 _ADVICE: Final = (
     ("ACL not found", "the server does not know our token: it was deleted or is mistyped"),
@@ -34,6 +36,10 @@ _ADVICE: Final = (
     ("HTTP request to an HTTPS server", "that port speaks TLS: use consuls://"),
     ("Enterprise", "leave ns= and partition= out of the URL"),
     (_NO_PATH, "the servers know of no such datacentre: check dc="),
+    (
+        _NO_NODE,
+        "the agent's node is not in that datacentre, so it can have no session there: name agents of that datacentre in the URL",
+    ),
     ("too large", "the engine takes less as one request"),
 )
 _RIGHT: Final = re.compile(r"'(\w+):(\w+)'")
@@ -66,8 +72,11 @@ class TtlRefused(Refused):
 
 
 def wants_fresh_token(answer: Answer) -> bool:
-    """Say whether the request was turned away for who we are: another token may be in the file by now."""
-    return answer.status in _UNWELCOME
+    """Say whether the request was turned away for who we are: another token may be in the file by now.
+
+    A transaction says so with the status of a conflict.
+    """
+    return answer.status in _UNWELCOME or (answer.status == CONFLICT and any(words in answer.text for words in _DENIED))
 
 
 def failure(answer: Answer, address: str, operation: str) -> StoreError:
@@ -80,7 +89,7 @@ def failure(answer: Answer, address: str, operation: str) -> StoreError:
         rule = (
             f"Consul gives no session shorter than {limits['least']}: use a longer ttl, or lower session_ttl_min there"
         )
-        return TtlRefused(address, operation, rule, _span_ns(limits["least"]))
+        return TtlRefused(address, operation, rule, span_ns(limits["least"]))
     if any(words in text for words in _NOBODY):
         return Unreachable(address, operation, f"Consul has no leader: {NO_LEADER}")
     if answer.status in _TOO_MANY and (answer.status == _TOO_MANY[0] or "rate limit" in text):
@@ -99,13 +108,13 @@ def _kind(status: int, text: str) -> type[StoreError]:
         return Unreachable
     if status in _UNWELCOME:
         return NotAllowed
-    return Refused if status in _TO_BLAME else OutcomeUnknown
+    return Refused if status in _TO_BLAME or _NO_NODE in text else OutcomeUnknown
 
 
 def refusal(conflict: Conflict, address: str, operation: str) -> NotAllowed | None:
     """Return the error for a transaction that we may not carry out; None: it is refused for what it found."""
     for what in conflict.errors.values():
-        if "Permission denied" in what or "ACL not found" in what:
+        if any(words in what for words in _DENIED):
             return NotAllowed(address, operation, f"{_plain(what)}{advice_on(what)}")
     return None
 
@@ -115,5 +124,6 @@ def advice_on(text: str) -> str:
     return next((f"; {advice}" for words, advice in _ADVICE if words in text), "")
 
 
-def _span_ns(text: str) -> int:
+def span_ns(text: str) -> int:
+    """Return a duration as Go writes it, such as ``1m30s``."""
     return sum(int(float(number) * _GO_UNITS_NS[unit]) for number, unit in _GO_DURATION.findall(text))

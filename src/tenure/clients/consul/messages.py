@@ -29,6 +29,19 @@ class Pair:
     modify_index: int  # the engine's count of its own writes when this one was made: it never repeats, and only rises
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an agent says of itself."""
+
+    version: str
+    date: str  # what its clock shows; empty: not told
+    is_server: bool
+    # How long servers hear nothing of their leader before they elect another one, and how many connections one address may
+    # have. Both stand among what Consul shows for debugging, and promises nothing of; empty and 0: not told.
+    election_timeout: str
+    connections_max: int
+
+
 def lock(key: str, value: bytes, flags: int, session: str) -> Op:
     """Write a key and hold it by a session; refused if another session holds it."""
     return _kv("lock", key, Value=_text(value), Flags=flags, Session=session)
@@ -96,6 +109,19 @@ def results_of(body: bytes) -> list[Pair]:
 def errors_of(body: bytes) -> dict[int, str]:
     """Return what was wrong with which operation of a transaction, by its number."""
     return {int(error["OpIndex"]): str(error["What"]) for error in json.loads(body).get("Errors") or ()}
+
+
+def about_of(body: bytes, date: str) -> About:
+    """Return what an agent says of itself."""
+    said = json.loads(body)
+    settings, inside = said["Config"], said.get("DebugConfig") or {}
+    return About(
+        str(settings["Version"]),
+        date,
+        bool(settings.get("Server")),
+        str(inside.get("ConsulRaftElectionTimeout") or ""),
+        int(inside.get("HTTPMaxConnsPerClient") or 0),
+    )
 
 
 def _pair(fields: dict[str, Any]) -> Pair:

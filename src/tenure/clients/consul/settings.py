@@ -33,7 +33,13 @@ class Settings:
 
     def read_token(self) -> str:
         """Return the token as it is now: whoever changes a token changes the file."""
-        return secret_in("token_file", self.token_file).strip() if self.token_file else self.token
+        token = secret_in("token_file", self.token_file).strip() if self.token_file else self.token
+        if (
+            not token.isascii() or not token.isprintable()
+        ):  # It goes into a header, where a line's end would begin another.
+            where = ("token_file", self.token_file) if self.token_file else ("token", "***")
+            raise ConfigError(*where, "is not one line of printable ASCII, as a token is: copy it anew")
+        return token
 
 
 def settings_of(url: str, **options: str) -> Settings:
@@ -41,7 +47,7 @@ def settings_of(url: str, **options: str) -> Settings:
 
     ``ca``, ``cert`` and ``key`` are files; ``token_file`` keeps the ACL token out of the URL, and is read again when the
     token is refused; without either, CONSUL_HTTP_TOKEN and CONSUL_HTTP_TOKEN_FILE are looked at, as Consul's own programs
-    do. ``dc``, ``ns`` and ``partition`` are Consul's. ``lock_delay`` is for how long an office stays empty after its session
+    do. ``dc``, ``ns`` and ``partition`` are Consul's; by ``dc`` one can look, but not stand. ``lock_delay`` is for how long an office stays empty after its session
     was ended by somebody else, and ``timeout`` the longest that one request may take, in seconds. Each may stand in the URL
     too, as ``?ca=…``.
     """
@@ -82,6 +88,8 @@ def _token(cluster: ClusterURL, given: dict[str, str]) -> tuple[str, str]:
             raise ConfigError(
                 "store", cluster.shown, "names a token in two places: leave it out, or leave out token_file"
             )
+        if not in_url and not given["token_file"]:
+            raise ConfigError("token_file", "''", "is empty: name a file, or leave it out to use CONSUL_HTTP_TOKEN")
         return in_url, given.get("token_file", "")
     token = os.environ.get("CONSUL_HTTP_TOKEN", "")
     return token, "" if token else os.environ.get("CONSUL_HTTP_TOKEN_FILE", "")

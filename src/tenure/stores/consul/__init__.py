@@ -1,7 +1,7 @@
 """Consul as an engine: the lock of Consul's own ``api.Lock`` and of ``consul lock``, with tokens and without their gaps.
 
 ``layout`` knows what a key means; ``agent`` what must be known before anybody stands; ``sessions`` keeps sessions alive and
-shared; ``roll`` and ``survey`` ask; ``store`` is what an event loop sees. The client below is ``tenure.clients.consul``.
+shared; ``waits`` shares waits; ``roll`` and ``survey`` ask; ``store`` is what an event loop sees. The client below is ``tenure.clients.consul``.
 """
 
 from tenure.clients.consul.client import ConsulClient

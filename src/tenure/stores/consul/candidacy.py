@@ -7,17 +7,19 @@ lives says nothing of the key, and a key says nothing of how long its session wi
 
 import asyncio
 import random
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from tenure.clients.consul.client import ConsulClient
 from tenure.clients.consul.failures import Conflict
-from tenure.clients.consul.messages import Pair, lock, unchanged
+from tenure.clients.consul.messages import Pair, lock, put_if_unchanged, unchanged
 from tenure.errors import OutcomeUnknown, StoreError
 from tenure.model import Grant, Wait, token
 from tenure.stores.consul.layout import LOCK_FLAG, check_lock, entry_in, incumbent_of, token_in
-from tenure.stores.consul.roll import call_the_roll, write_anew
+from tenure.stores.consul.roll import call_the_roll, leave, write_anew
 from tenure.stores.consul.sessions import Place, Session, SessionGone, Sessions
+from tenure.stores.consul.waits import Waits
 
 _TRIES_MAX: Final = 4
 # How long to wait before asking for a key again that the engine keeps empty: it does not say when it will not.
@@ -28,8 +30,8 @@ _PAUSE_MAX_S: Final = 0.1
 class Candidacy:
     """Takes the places of a store through their claims, renewals and waits."""
 
-    def __init__(self, client: ConsulClient, sessions: Sessions) -> None:
-        self._client, self._sessions = client, sessions
+    def __init__(self, client: ConsulClient, sessions: Sessions, waits: Waits) -> None:
+        self._client, self._sessions, self._waits = client, sessions, waits
         self._highest = 0  # the largest token that was given out here
 
     async def ask(self, place: Place, session: Session, asked_at: int) -> Grant | Wait | None:
@@ -44,6 +46,8 @@ class Candidacy:
             check_lock(pair, self._client.address, "claim")
             if pair is not None and pair.session == session.name and self._is_ours(place, pair):
                 # An earlier try has arrived, whose answer was lost.
+                if token_in(pair) <= place.floor:
+                    raise await self._went_back(place, session, place.floor, token_in(pair))
                 await self._sessions.renew(session, asked_at)
                 granted = self._grant(place, token_in(pair), pair.modify_index)
                 place.resign_asked = entry_in(pair).resign_asked
@@ -52,7 +56,18 @@ class Candidacy:
                 place.wait_from = pair.modify_index
                 return Wait(place.bid, incumbent_of(place.bid.election, pair))
             free_at = 0 if pair is None else pair.modify_index
-        return await self._lock(place, session, free_at, asked_at)
+        # A key is never locked for being absent: "no key" comes back, as ``consul lock`` deletes it, and with it a lock that
+        # was given up unanswered would land. An index does not come back. Only the first claim of an election pays for this.
+        free_at = free_at or await self._make_key(place)
+        return None if free_at is None else await self._lock(place, session, free_at, asked_at)
+
+    async def _make_key(self, place: Place) -> int | None:
+        """Make the key, in nobody's hands, and return its index. None: somebody was quicker."""
+        try:
+            (made,) = await self._client.txn([put_if_unchanged(place.key, b"", LOCK_FLAG, 0)], operation="claim")
+        except Conflict:
+            return None
+        return made.modify_index
 
     async def _lock(self, place: Place, session: Session, free_at: int, asked_at: int) -> Grant | Wait | None:
         renewal = asyncio.ensure_future(self._sessions.renew(session, asked_at))
@@ -67,6 +82,8 @@ class Candidacy:
             place.delayed = conflict.says("lock delay")
             return Wait(place.bid, None) if place.delayed else None
         except OutcomeUnknown:
+            if place.guard is None:  # Else an earlier one, sent when the tokens were smaller, may be what has arrived.
+                place.floor = highest
             place.guard = free_at
             raise
         finally:
@@ -74,11 +91,8 @@ class Candidacy:
                 await asyncio.wait([renewal])
             renewal.exception()  # Looked at also if the request itself has failed.
         if taken.modify_index <= highest:
-            place.guard = free_at  # Whoever leaves looks at the key.
-            rule = f"Consul went back from index {highest} to {taken.modify_index}, as a restored snapshot does"
-            raise OutcomeUnknown(
-                self._client.address, "claim", f"{rule}: make sure that no old leader runs, then start again"
-            )
+            place.guard = free_at
+            raise await self._went_back(place, session, highest, taken.modify_index)
         granted = self._grant(place, taken.modify_index, taken.modify_index)
         try:
             renewal.result()  # A key without the session's word for it is none.
@@ -87,6 +101,17 @@ class Candidacy:
         except StoreError as error:  # Whatever became of this request, the key has been taken.
             raise OutcomeUnknown(self._client.address, "claim", error.detail) from error
         return granted
+
+    async def _went_back(self, place: Place, session: Session, highest: int, found: int) -> OutcomeUnknown:
+        """Give back a key whose token is not larger than those before it, and return what to say of it."""
+        place.floor = highest  # If the key cannot be given back now, whoever finds it knows what it is.
+        with suppress(StoreError):
+            await leave(self._client, session, place)
+            place.guard = None
+        rule = f"Consul went back from index {highest} to {found}, as a restored snapshot does"
+        return OutcomeUnknown(
+            self._client.address, "claim", f"{rule}: make sure that no old leader runs, then start again"
+        )
 
     def _grant(self, place: Place, number: int, index: int) -> Grant:
         place.token, place.index, place.guard = number, index, None
@@ -132,7 +157,7 @@ class Candidacy:
             return
         index = place.wait_from
         while True:
-            pair, index = await self._client.changed(place.key, index)
+            pair, index = await self._waits.changed(place.key, index)
             if pair is None or not pair.session:
                 # It can be taken as it was just seen, without another look. If it is no lock, the claim says so.
                 is_lock = pair is None or pair.flags == LOCK_FLAG

@@ -2,18 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tenure.clients.consul.client import ConsulClient
-from tenure.clients.consul.failures import Conflict
+from tenure.clients.consul.client import AT_ONCE, ConsulClient
+from tenure.clients.consul.failures import Conflict, span_ns
+from tenure.clients.consul.messages import About
 from tenure.errors import Refused, StoreError, Unreachable
 from tenure.stores.consul.agent import FENCED_LOCK_DELAY_NS, LOCK_DELAY_NS
 from tenure.stores.consul.layout import LOCK
-from tenure.stores.examining import Finding, good
+from tenure.stores.consul.waits import OPEN_MAX
+from tenure.stores.examining import Finding, good, warning
 from tenure.stores.judging import (
     judge_clock,
     judge_leaders,
@@ -33,11 +35,16 @@ if TYPE_CHECKING:
 _HALF_A_SECOND: Final = 0.5  # The time of day of an answer has no fractions.
 
 
+# So long must a ttl be for a tenure to outlive the leader among the servers: two of these may pass until one of them stands,
+# one more until it is elected, and the holder must be heard after that. Seen: 10 s is too short for 5 s, and 5 s not for 1 s.
+_ELECTIONS_PER_TTL: Final = 4
+
+
 class Agent(NamedTuple):
     """What one agent says of itself."""
 
     leader: str = ""
-    version: str = ""  # empty: not told
+    about: About | None = None  # None: not told
     ahead_s: float | None = None  # how far its clock is ahead of ours; None: not told
     silence: StoreError | None = None  # why it does not answer
 
@@ -55,7 +62,7 @@ async def examine(store: "ConsulStore", client: ConsulClient, ttl_ns: int) -> li
     found = [
         judge_members(asked),
         judge_leaders({endpoint: agent.leader for endpoint, agent in answering.items()}),
-        *_apart(answering),
+        *_apart(answering, ttl_ns),
         *await _encryption(client, answering),
     ]
     try:
@@ -71,10 +78,10 @@ async def _ask(client: ConsulClient, endpoint: str) -> Agent:
         async with ConsulClient(replace(client.settings, endpoints=(endpoint,))) as one:
             leader = await one.leader()
             try:
-                version, date = await one.version()
+                about = await one.about()
             except Refused:  # That takes a right of its own, which elections do not need.
                 return Agent(leader)
-            return Agent(leader, version, _ahead_s(date))
+            return Agent(leader, about, _ahead_s(about.date))
     except StoreError as error:
         return Agent(silence=error)
 
@@ -85,13 +92,18 @@ def _ahead_s(date: str) -> float | None:
     return None
 
 
-def _apart(answering: Mapping[str, Agent]) -> list[Finding]:
-    versions = {endpoint: agent.version for endpoint, agent in answering.items() if agent.version}
+def _apart(answering: Mapping[str, Agent], ttl_ns: int) -> list[Finding]:
+    abouts = {endpoint: agent.about for endpoint, agent in answering.items() if agent.about is not None}
+    versions = {endpoint: about.version for endpoint, about in abouts.items()}
     found = [judge_versions(versions, {})] if versions else [good("version", "not told: that takes agent:read")]
     clocks = [agent.ahead_s for agent in answering.values() if agent.ahead_s is not None]
     return [
         *found,
         judge_clock(max(clocks, key=abs)) if clocks else good("clock", "not told, and no lease depends on it"),
+        judge_connections(
+            min((about.connections_max for about in abouts.values() if about.connections_max), default=0)
+        ),
+        *judge_failover([about.election_timeout for about in abouts.values() if about.is_server], ttl_ns),
     ]
 
 
@@ -115,6 +127,28 @@ async def _together(store: "ConsulStore", client: ConsulClient, ttl_ns: int) -> 
 
 async def _quorum(client: ConsulClient) -> list[Finding]:
     return [judge_quorum(len(await client.peers()))]
+
+
+def judge_connections(most: int) -> Finding:
+    """Say what waiting costs, and whether an agent that takes ``most`` connections from one address has room; 0: not told."""
+    told = f"an agent takes {most or 200} connections from one address{'' if most else ', as shipped'}"
+    uses = (
+        f"a process keeps one for each election that it waits for, up to {OPEN_MAX}, and asks now and then beyond that"
+    )
+    if 0 < most < OPEN_MAX + AT_ONCE:
+        return warning("connections", f"{told}; {uses}", "raise limits { http_max_conns_per_client } of the agent")
+    return good("connections", f"{told}; {uses}")
+
+
+def judge_failover(timeouts: Iterable[str], ttl_ns: int) -> list[Finding]:
+    """Say whether a tenure outlives the death of the leader among the servers, as far as the servers tell."""
+    timeout_ns = max((span_ns(timeout) for timeout in timeouts), default=0)
+    if ttl_ns >= _ELECTIONS_PER_TTL * timeout_ns:
+        return []
+    detail = f"the servers notice after {timeout_ns / 1e9:g} s that their leader is gone: a ttl of {ttl_ns / 1e9:g} s may end first"
+    least_s = _ELECTIONS_PER_TTL * timeout_ns / 1e9
+    advice = f"set performance {{ raft_multiplier = 1 }} on the servers, or use a ttl of {least_s:g} s or more"
+    return [warning("failover", detail, advice)]
 
 
 def judge_lock_delay(given_ns: int | None) -> Finding:

@@ -9,6 +9,7 @@ tenure, ModifyIndex moves on, so the token goes into the text then.
 """
 
 from typing import Final
+from urllib.parse import unquote
 
 from tenure.clients.consul.messages import Pair
 from tenure.errors import Refused
@@ -21,8 +22,13 @@ LOCK: Final = "/.lock"
 
 
 def key_of(prefix: str, election: str, address: str, operation: str) -> str:
-    """Return the key of an election. Refuses a name of which ``consul lock`` would make another one."""
-    parts = election.split("/")
+    """Return the key of an election. Refuses a name of which Consul would make another one, or none."""
+    if not election.isprintable():
+        rule = (
+            f"the name {election!r} has a character that cannot be printed, which Consul refuses in a path: use another"
+        )
+        raise Refused(address, operation, rule)
+    parts = unquote(election).split("/")  # ``consul lock`` takes the name for a path, in which %2e is a dot.
     if any(part in {"", ".", ".."} for part in parts):
         rule = (
             f"the name {election!r} has an empty part, '.' or '..', which Consul's own programs leave out: use another"

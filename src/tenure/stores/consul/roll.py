@@ -44,13 +44,16 @@ async def _compare(client: ConsulClient, session: Session, places: Sequence[Plac
 
 async def _look_at(client: ConsulClient, session: Session, place: Place) -> bool:
     pair = await client.get(place.key, operation="renew")
-    if pair is None or pair.session != session.name:
+    # What the session holds is its place's: for another one, which it does not know, the engine's word proves nothing.
+    if pair is None or pair.session != session.name or session.places.get(place.key) is not place:
         return False
     place.index = pair.modify_index
     entry = entry_in(pair)
-    if entry.serial == place.bid.serial and entry.holder == place.bid.holder:
+    ours = entry.serial == place.bid.serial and entry.holder == place.bid.holder
+    if ours:
         place.resign_asked = entry.resign_asked
-    else:
+    # ``consul kv put`` leaves the flags out, and then nobody takes the key for a lock.
+    if not ours or pair.flags != LOCK_FLAG:
         await write_anew(client, place)
     return True
 
@@ -75,7 +78,7 @@ async def leave(client: ConsulClient, session: Session, place: Place) -> None:
             pair = await client.get(place.key, operation="release")
             if pair is not None and pair.session == session.name:
                 held_at = pair.modify_index
-            elif place.guard != (0 if pair is None else pair.modify_index):
+            elif pair is None or place.guard != pair.modify_index:
                 return  # Nothing of ours is there, and nothing can come any more.
         if held_at is not None:
             unlocked = unlock(place.key, place.entry.encode(), LOCK_FLAG, session.name)

@@ -49,6 +49,9 @@ class Place:
     token: int = 0  # the index of the write that took the key; 0: it has not got it, as far as is known
     index: int = 0  # the index of the key when it was last seen in our hands
     guard: int | None = None  # the index that a lock without an answer was to find there, and may still find
+    floor: int = (
+        0  # what was the largest token here when that lock was sent: its own is larger, unless the engine went back
+    )
     free_at: int | None = None  # the index at which the key was just seen in nobody's hands
     wait_from: int = 1  # the index to wait from
     delayed: bool = False  # the engine keeps the key empty for a while (lock-delay)
@@ -85,25 +88,24 @@ class Sessions:
     ) -> None:
         self._client, self._clock, self._give_up, self._leave = client, clock, give_up, leave
         self._alike: dict[tuple[int, int], list[Session]] = {}
-        self._creating: dict[tuple[int, int], asyncio.Task[Session]] = {}
+        self._creating: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def take(self, place: Place) -> Session:
         """Return a session for this place, and attach it."""
         kind = place.bid.ttl_ns, place.lock_delay_ns
-        session = self._one_of(kind, place)
-        creating = self._creating.get(kind)
-        if session is None and creating is not None and not creating.done():
-            # A thousand elections that begin together share one session, and one failure if it comes to that.
+        # Looked for anew after every wait, and attached in the same turn of the event loop (rule 3). Whoever had a session
+        # made is one of several that wake when it is there, and another candidate of its election may wake before it.
+        while (session := self._one_of(kind, place)) is None:
+            creating = self._creating.get(kind)
+            if creating is None or creating.done():
+                # A thousand elections that begin together share one session, and one failure if it comes to that.
+                creating = self._creating[kind] = self._start(self._create(kind, place))
             await asyncio.shield(creating)
-            session = self._one_of(kind, place)
-        if session is None:
-            creating = self._creating[kind] = self._start(self._create(kind, place))
-            session = await asyncio.shield(creating)
         self._attach(session, place)
         return session
 
-    async def _create(self, kind: tuple[int, int], place: Place) -> Session:
+    async def _create(self, kind: tuple[int, int], place: Place) -> None:
         ttl_ns, delay_ns = kind
         sent_at = self._clock.now()
         name = await self._client.create_session(f"tenure {place.bid.holder}", ttl_ns, delay_ns)
@@ -111,7 +113,6 @@ class Sessions:
         # Those that are over are forgotten: one that nobody stands by is never renewed, and ends by itself.
         kept = [one for one in self._alike.get(kind, ()) if one.places or sent_at - one.sent_at < one.ttl_ns]
         self._alike[kind] = [*kept, session]
-        return session
 
     def _one_of(self, kind: tuple[int, int], place: Place) -> Session | None:
         return next((session for session in self._alike.get(kind, ()) if self._free(session, place.key)), None)
@@ -122,6 +123,7 @@ class Sessions:
         return alive and not session.gone and key not in session.places and key not in session.lingering
 
     def _attach(self, session: Session, place: Place) -> None:
+        assert place.key not in session.places, "two candidates of one election never share a session"
         place.session = session
         session.places[place.key] = place
         if session.keeper is None or session.keeper.done():
@@ -156,13 +158,15 @@ class Sessions:
     def lose(self, session: Session) -> None:
         """The engine has ended a session: whoever leads by it does not, and who waits takes another one."""
         session.gone = True
+        session.lingering.clear()  # A lock by a session that is over is refused, whenever it lands.
         for alike in self._alike.values():
             if session in alike:
                 alike.remove(session)
 
     async def _keep(self, session: Session) -> None:
         due_in_ns = NEVER
-        while not session.gone and (session.places or session.lingering):
+        # Also if the session is over: a standby that never asks again has to be forgotten by somebody.
+        while session.places or session.lingering:
             await asyncio.sleep(min(session.ttl_ns // _LOOKS_PER_TTL, max(due_in_ns, _PAUSE_MIN_NS)) / 1e9)
             now = self._clock.now()
             due = [place for place in session.places.values() if place.due_at <= now]

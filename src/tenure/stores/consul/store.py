@@ -22,14 +22,16 @@ from tenure.stores.consul.layout import check_lock, incumbent_of, key_of
 from tenure.stores.consul.roll import leave
 from tenure.stores.consul.sessions import NEVER, Place, Session, SessionGone, Sessions
 from tenure.stores.consul.survey import leave_a_word, list_elections
+from tenure.stores.consul.waits import Waits
 from tenure.stores.entry import entry_of
 from tenure.stores.examining import Finding
 from tenure.stores.turns import Turns
 
 # A standby asks again after at most two and a half ttl (``Timing.recheck_after_ns``); one that has not is no more.
 _STANDBY_TTLS: Final = 3
-# How often a claim begins again within one call: its session was over, or others came between.
-_TRIES_MAX: Final = 4
+# How often a claim begins again within one call: its session was over, or others came between. Where forty of one process
+# come at once for a new key, each meets three: who made the key, who took it, and who was next.
+_TRIES_MAX: Final = 6
 # A call must be given up, and its server left, before the holder stops waiting for it: an attempt of ``Timing`` has a
 # quarter of the ttl.
 _CALLS_PER_TTL: Final = 5
@@ -42,7 +44,8 @@ class ConsulStore:
         self._client, self._settings = client, client.settings
         self._clock = BootClock() if clock is None else clock
         self._sessions = Sessions(client, self._clock, self._give_up, self._leave_again)
-        self._candidacy = Candidacy(client, self._sessions)
+        self._waits = Waits(client)
+        self._candidacy = Candidacy(client, self._sessions, self._waits)
         self._places: dict[tuple[str, Holder], Place] = {}
         self._ttls: Counter[int] = Counter()  # how many places have which ttl
         self._call_timeout_s = client.call_timeout_s
@@ -64,6 +67,7 @@ class ConsulStore:
     ) -> None:
         async with AsyncExitStack() as closing:  # Each step is taken, also if the one before it is cancelled.
             closing.push_async_callback(self._client.__aexit__, kind, error, traceback)
+            closing.push_async_callback(self._waits.close)
             closing.push_async_callback(self._sessions.close)
             await self._turns.all_ended()
 
