@@ -16,8 +16,8 @@ from tenure.stores.kubernetes import KubernetesStore, from_url
 from tenure.stores.kubernetes.names import lease_for
 from tenure.testing.engines import KubernetesCluster
 
-# Whole seconds, as a Lease has them, and long enough for a busy machine to tell two thirds of it from the whole.
-TTL_NS = 3 * 10**9
+# Whole seconds, as a Lease has them, and long enough for a busy machine to run kubectl in the middle of it.
+TTL_NS = 9 * 10**9
 # Far more than anything takes that is waited for; a machine with all cores busy is ten times slower than an idle one.
 LIMIT_S = 60
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

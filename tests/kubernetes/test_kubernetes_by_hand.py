@@ -111,6 +111,24 @@ async def test_nonsense_in_a_lease_is_told_of_with_the_value_the_limit_and_the_f
             Refused, match=r"leaseTransitions .* is 2147483647, and no tenure can have more .* kubectl edit"
         ):
             await other.claim(bid("nonsense"))
+        await by_hand.edit("nonsense", leaseTransitions=5)
+        assert (await wins(other, bid("nonsense"))).token == 6
+
+
+async def test_a_count_that_is_raised_under_a_leader_stays_and_its_token_is_still_told(
+    cluster: KubernetesCluster,
+) -> None:
+    async with from_url(cluster.url) as store, operator(cluster.url) as by_hand:
+        grant = await wins(store, bid("raised"))
+        await by_hand.edit("raised", leaseTransitions=1000)
+        assert await store.renew(grant) == grant
+        assert await wins(store, grant.bid) == grant
+        assert (await by_hand.lease("raised"))["spec"]["leaseTransitions"] == 1000
+        incumbent = await store.read("raised")
+        assert incumbent is not None
+        assert incumbent.token == grant.token
+        await store.release(grant.bid)
+        assert (await wins(store, bid("raised"))).token == 1001
 
 
 async def test_a_lease_without_a_record_is_nobodys(cluster: KubernetesCluster) -> None:
@@ -128,7 +146,7 @@ async def test_a_lease_without_a_record_is_nobodys(cluster: KubernetesCluster) -
 
 async def test_a_note_that_is_stripped_by_hand_ends_no_tenure(cluster: KubernetesCluster) -> None:
     async with from_url(cluster.url) as store:
-        grant = await wins(store, bid("stripped", advertise="http://here"))
+        grant = await wins(store, bid("stripped", ttl_ns=60 * 10**9, advertise="http://here"))
         await by_kubectl(cluster, "annotate", "lease", "stripped", f"{NOTE}-")
         assert await store.renew(grant) == grant
         incumbent = await store.read("stripped")
@@ -144,7 +162,7 @@ async def test_kubectl_shows_who_leads(cluster: KubernetesCluster) -> None:
         times = "{.spec.acquireTime} {.spec.renewTime} {.spec.leaseDurationSeconds} {.spec.leaseTransitions}"
         said = await by_kubectl(cluster, "get", "lease", "shownx--2fto-kubectl", f"--output=jsonpath={times}")
         six = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
-        assert re.fullmatch(rf"{six} {six} 3 1", said)
+        assert re.fullmatch(rf"{six} {six} {TTL_NS // 10**9} 1", said)
         await store.release(grant.bid)
         said = await by_kubectl(cluster, "get", "lease", "shownx--2fto-kubectl", "--output=jsonpath={.spec}")
         assert '"leaseDurationSeconds":1' in said

@@ -142,10 +142,10 @@ async def test_a_frozen_api_server_costs_its_clients_the_office_and_those_of_ano
     async with (
         tenure.open_store(broken.url) as one,
         tenure.open_store(other) as two,
-        Candidate(one, "frozen", ttl_s=4) as ada,
+        Candidate(one, "frozen", ttl_s=15) as ada,
     ):
         term = await ada.leads()
-        async with Candidate(two, "frozen", ttl_s=4) as bob:
+        async with Candidate(two, "frozen", ttl_s=15) as bob:
             await asyncio.to_thread(broken.nodes[0].pause)
             successor = await bob.leads()
             assert successor.token == term.token + 1

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -31,6 +33,14 @@ _WATCHES = re.compile(r'^apiserver_longrunning_requests\{.*resource="leases".*ve
 async def watch_count(cluster: KubernetesCluster) -> int:
     """How many watches on Leases the API server has open, as it counts them."""
     return sum(map(int, _WATCHES.findall(await by_kubectl(cluster, "get", "--raw", "/metrics"))))
+
+
+@asynccontextmanager
+async def dead_end() -> AsyncIterator[str]:
+    """The address of one who hangs up on everybody."""
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 async def compact(cluster: KubernetesCluster) -> None:
@@ -111,6 +121,7 @@ async def test_a_version_that_the_api_server_has_forgotten_begins_the_watch_anew
                 return "ADDED gone-after" in heard
 
             await until(events_come)
+            assert len(anew) == 1
         finally:
             await watch.end()
 
@@ -131,12 +142,23 @@ async def test_a_release_between_two_watches_is_heard_of_by_the_second(cluster: 
         assert (await standby).token == grant.token + 1
 
 
-async def test_compaction_below_takes_nothing_from_who_leads_and_who_waits(cluster: KubernetesCluster) -> None:
-    async with from_url(cluster.url) as leading, from_url(cluster.url) as waiting:
+async def test_a_release_that_the_api_server_has_forgotten_is_found_by_who_was_cut_off(
+    cluster: KubernetesCluster,
+) -> None:
+    async with (
+        Proxy(cluster.endpoints[0]) as proxy,
+        from_url(cluster.url) as leading,
+        from_url(with_proxy(cluster, proxy.endpoint)) as waiting,
+    ):
         grant = await wins(leading, bid("compacted", ttl_ns=LONG_NS))
         wait = await waits(waiting, bid("compacted", ttl_ns=LONG_NS))
         standby = asyncio.create_task(takes_over(waiting, wait))
-        await compact(cluster)
-        assert await leading.renew(grant) == grant
-        await leading.release(grant.bid)
+        async with dead_end() as nowhere:
+            proxy.turn_to(nowhere)
+            assert await leading.renew(grant) == grant
+            await leading.release(grant.bid)
+            await compact(cluster)
+            await KubernetesRig(cluster).restart()
+            assert not standby.done()
+        proxy.turn_to(cluster.endpoints[0])
         assert (await standby).token == grant.token + 1

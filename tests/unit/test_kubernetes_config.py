@@ -128,16 +128,22 @@ def test_a_proxy_is_the_clusters_own_or_that_of_the_environment(
     assert access_of([write()], None).proxy is None
 
 
+def test_a_token_in_a_block_of_yaml_has_no_line_break_at_its_end(write: Callable[..., Path]) -> None:
+    assert headers(write(user={"token": f"{SECRET}\n"})) == {"Authorization": f"Bearer {SECRET}"}
+
+
 def test_a_token_file_is_read_again_when_it_was_refused(write: Callable[..., Path], tmp_path: Path) -> None:
     async def story() -> None:
         token = tmp_path / "token"
         token.write_text("first\n")
         credentials = access_of([write(user={"tokenFile": "token"})], None).credentials
         assert await credentials.headers() == {"Authorization": "Bearer first"}
-        assert not await credentials.renew()  # It has not changed: asking again would not help.
+        first = await credentials.headers()
+        assert not await credentials.renew(first)  # It has not changed: asking again would not help.
         token.write_text("second")
         assert await credentials.headers() == {"Authorization": "Bearer first"}
-        assert await credentials.renew()
+        assert await credentials.renew(first)
+        assert await credentials.renew(first)  # Another request that had the old one refused finds the new one there.
         assert await credentials.headers() == {"Authorization": "Bearer second"}
 
     asyncio.run(story())
@@ -175,7 +181,9 @@ def test_an_exec_plugin_is_run_once_until_what_it_said_has_ended_or_was_refused(
         lasting = access_of([write(user=plugin(tmp_path, {"expirationTimestamp": "2999-01-01T00:00:00Z"}))], None)
         both = await asyncio.gather(lasting.credentials.headers(), lasting.credentials.headers())
         assert list(both) == [{"Authorization": "Bearer plain-1"}] * 2
-        assert await lasting.credentials.renew()
+        assert await lasting.credentials.renew(both[0])
+        assert await lasting.credentials.headers() == {"Authorization": "Bearer plain-2"}
+        assert await lasting.credentials.renew(both[1])  # Refused as well, and known to be: no third run.
         assert await lasting.credentials.headers() == {"Authorization": "Bearer plain-2"}
         ended = access_of([write(user=plugin(tmp_path, {"expirationTimestamp": "2020-01-01T00:00:00Z"}))], None)
         assert await ended.credentials.headers() == {"Authorization": "Bearer plain-3"}
@@ -192,10 +200,12 @@ def test_an_exec_plugin_is_run_once_until_what_it_said_has_ended_or_was_refused(
             "cannot be started .*install it; see the manual",
         ),
         ({"command": "false"}, "ended with code 1"),
-        ({"command": "true"}, "printed something else than an ExecCredential"),
+        ({"command": "true"}, "printed something else than an ExecCredential, so run it by hand"),
         ({"apiVersion": None}, "needs a command and an apiVersion"),
         ({"interactiveMode": "Always"}, "wants to ask a person"),
         ({"env": ["X"]}, "no list of names and values"),
+        ({"args": 5}, "has args that are no list"),
+        ({"env": [{"name": "FLAVOUR", "value": "a\nb"}]}, "should hold a token, which is one line"),
     ],
 )
 def test_an_exec_plugin_that_does_not_work_is_told_of_in_one_line(
@@ -211,14 +221,20 @@ def test_an_exec_plugin_that_does_not_work_is_told_of_in_one_line(
     [
         ({"current-context": "z"}, "has no context 'z', only c"),
         ({"current-context": ""}, "has no current-context: name one by"),
+        ({"contexts": 5}, "has contexts that are no list"),
         ({"clusters": []}, "has no cluster 'k', only none"),
         ({"users": []}, "has no user 'u', only none"),
-        ({"cluster": {"server": "api.example"}}, "has no server that begins with https://"),
+        ({"cluster": {"server": "api.example"}}, "has no server that is like https://host:port"),
+        ({"cluster": {"server": "https://api.example:99999"}}, "has no server that is like https://host:port"),
+        ({"cluster": {"server": "https://me:hunter2@api.example"}}, "has no server that is like https://host:port"),
+        ({"cluster": {"proxy-url": "http://proxy:x"}}, "has a proxy-url that is not like http://host:port"),
+        ({"cluster": {"proxy-url": "socks5://proxy:1"}}, "has a proxy-url that is not like http://host:port"),
         ({"cluster": {"certificate-authority": "gone.pem"}}, "cannot be read: .*gone.pem"),
         ({"cluster": {"certificate-authority-data": "§"}}, "that is not base64"),
         ({"cluster": {"certificate-authority-data": "eA=="}}, "must be certificates in PEM form"),
         ({"user": {"client-certificate-data": "eA=="}}, "must be a certificate in PEM form"),
         ({"user": {"token": 7}}, "which must be text"),
+        ({"user": {"token": "hunter2\nhunter2"}}, "should hold a token, which is one line"),
         ({"user": {"auth-provider": {"name": "gcp"}}}, "which Kubernetes has given up"),
     ],
 )
@@ -229,6 +245,7 @@ def test_a_kubeconfig_that_cannot_be_meant_is_told_of_with_its_file(
     with pytest.raises(ConfigError, match=told) as error:
         access_of([file], None)
     assert str(file) in str(error.value)
+    assert SECRET not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +302,7 @@ def test_a_pod_finds_its_api_server_and_reads_its_token_and_authorities_again(tl
         other.mkdir()
         (tmp_path / "ca.crt").write_text(Tls(other).ca.read_text())
         (tmp_path / "token").write_text("second")
-        assert await access.credentials.renew()
+        assert await access.credentials.renew({"Authorization": "Bearer first"})
         assert await access.credentials.headers() == {"Authorization": "Bearer second"}
         assert access.tls is not None
         assert len(access.tls.get_ca_certs()) == 2

@@ -121,6 +121,21 @@ def test_what_a_terminal_would_obey_is_not_passed_on() -> None:
     assert Lease(body).holder.host == "b?[31m"
 
 
+@pytest.mark.parametrize("identity", [f"a/{'9' * 5000}/x#1", f"a/1/x#{'9' * 5000}"])
+def test_a_number_that_is_too_long_to_read_makes_a_stranger(identity: str) -> None:
+    body = taken().body
+    body["spec"]["holderIdentity"] = identity
+    lease = Lease(body)
+    assert not lease.is_ours
+    assert lease.serial == 0
+    assert lease.incumbent("x", by_version=False).holder.nonce == "lease"
+
+
+def test_a_token_that_is_noted_counts_for_more_than_the_count() -> None:
+    assert Lease(taken(1000).noted(Note(token=4))).token(by_version=False) == 4
+    assert Lease(taken(1000).noted(Note(token=10**30))).token(by_version=False) == 1000
+
+
 def test_a_token_by_version_is_the_noted_one_or_that_of_the_object() -> None:
     body = taken().body
     body["metadata"]["resourceVersion"] = "77"

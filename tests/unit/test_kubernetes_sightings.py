@@ -7,7 +7,7 @@ import pytest
 
 from tenure.clock import VirtualClock
 from tenure.stores.kubernetes.lease import Lease
-from tenure.stores.kubernetes.sightings import Sightings
+from tenure.stores.kubernetes.sightings import Sighting, Sightings
 
 DURATION_NS = 15 * 10**9
 
@@ -19,7 +19,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def seen(clock: VirtualClock) -> Sightings:
-    sightings = Sightings(clock)
+    sightings = Sightings(clock, lambda: None)
     sightings.identity = secrets.token_hex(4)  # The memory of tokens outlives a test.
     return sightings
 
@@ -34,8 +34,13 @@ def lease(version: int, renewed: str = "then", holder: str = "ada", transitions:
     return Lease({"metadata": {"resourceVersion": str(version), "labels": {"a": label}}, "spec": spec})
 
 
+def see(seen: Sightings, name: str, answer: Lease | None) -> Sighting:
+    """What is asked and answered with nothing between."""
+    return seen.see(name, answer, seen.mark(name))
+
+
 def test_a_lease_is_over_a_duration_after_its_last_change_was_seen(seen: Sightings, clock: VirtualClock) -> None:
-    sighting = seen.see("x", lease(1))
+    sighting = see(seen, "x", lease(1))
     clock.advance(DURATION_NS - 1)
     assert clock.now() < sighting.over_at()
     seen.hear("MODIFIED", "x", lease(2, renewed="again"))
@@ -46,7 +51,7 @@ def test_a_lease_is_over_a_duration_after_its_last_change_was_seen(seen: Sightin
 
 
 def test_a_label_prolongs_nothing(seen: Sightings, clock: VirtualClock) -> None:
-    sighting = seen.see("x", lease(1))
+    sighting = see(seen, "x", lease(1))
     over_at = sighting.over_at()
     clock.advance(DURATION_NS // 2)
     seen.hear("MODIFIED", "x", lease(2, label="new"))
@@ -56,7 +61,7 @@ def test_a_label_prolongs_nothing(seen: Sightings, clock: VirtualClock) -> None:
 
 
 def test_an_event_that_an_answer_has_overtaken_hides_nothing(seen: Sightings) -> None:
-    sighting = seen.see("x", lease(5, holder=""))
+    sighting = see(seen, "x", lease(5, holder=""))
     seen.hear("MODIFIED", "x", lease(4))
     assert sighting.over_at() == 0
     seen.hear("DELETED", "x", lease(3))
@@ -66,17 +71,18 @@ def test_an_event_that_an_answer_has_overtaken_hides_nothing(seen: Sightings) ->
 
 
 def test_once_events_may_have_been_missed_whatever_comes_is_news(seen: Sightings) -> None:
-    sighting = seen.see("x", lease(5))
+    sighting = see(seen, "x", lease(5))
     news = sighting.news
     seen.doubt_all()
     assert news.is_set()
-    seen.see("x", lease(2, holder="bob"))  # Somebody has put an old snapshot back.
+    assert sighting.in_doubt
+    see(seen, "x", lease(2, holder="bob"))  # Somebody has put an old snapshot back.
     assert sighting.lease is not None
     assert sighting.lease.identity == "bob"
 
 
 def test_whoever_waits_is_told_of_a_change_and_of_a_deletion(seen: Sightings) -> None:
-    sighting = seen.see("x", lease(1))
+    sighting = see(seen, "x", lease(1))
     for what, version in (("MODIFIED", 2), ("DELETED", 3)):
         news = sighting.news
         seen.hear(what, "x", lease(version, renewed=str(version)))
@@ -87,12 +93,12 @@ def test_whoever_waits_is_told_of_a_change_and_of_a_deletion(seen: Sightings) ->
 def test_the_highest_token_is_remembered_through_deletion_and_by_all_stores_of_a_process(
     seen: Sightings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen.see("x", lease(1, transitions=8))
+    see(seen, "x", lease(1, transitions=8))
     with caplog.at_level(logging.WARNING):
-        seen.see("x", None)
+        see(seen, "x", None)
     assert "Lease x was deleted; its tokens go on from 8" in caplog.text
     assert seen.highest("x") == 8
-    other = Sightings(VirtualClock())
+    other = Sightings(VirtualClock(), lambda: None)
     other.identity = seen.identity
     assert other.highest("x") == 8
     other.identity = "another namespace"
@@ -100,9 +106,9 @@ def test_the_highest_token_is_remembered_through_deletion_and_by_all_stores_of_a
 
 
 def test_a_count_that_was_set_back_is_told_of(seen: Sightings, caplog: pytest.LogCaptureFixture) -> None:
-    seen.see("x", lease(1, transitions=8))
+    see(seen, "x", lease(1, transitions=8))
     with caplog.at_level(logging.WARNING):
-        seen.see("x", lease(2, transitions=3))
+        see(seen, "x", lease(2, transitions=3))
     assert "Lease x went back to leaseTransitions 3 from 8" in caplog.text
     assert seen.highest("x") == 8
 
@@ -114,9 +120,54 @@ def test_an_election_that_nobody_asked_for_leaves_its_token_and_nothing_else(see
 
 
 def test_of_many_elections_those_are_forgotten_that_nobody_stands_in(seen: Sightings) -> None:
-    seen.see("kept", lease(1)).user_count += 1
+    see(seen, "kept", lease(1)).user_count += 1
     for number in range(2000):
-        seen.see(f"x-{number}", lease(number + 1))
+        see(seen, f"x-{number}", lease(number + 1))
     assert seen.find("kept") is not None
     assert seen.find("x-0") is None
     assert seen.find("x-1999") is not None
+
+
+def test_a_process_that_stands_in_more_elections_than_are_remembered_stands_in_one_more(seen: Sightings) -> None:
+    for number in range(1100):
+        see(seen, f"x-{number}", lease(number + 1)).user_count += 1
+    assert all(seen.find(f"x-{number}") is not None for number in range(1100))
+
+
+def test_an_answer_to_what_was_asked_later_is_news_whatever_its_version(clock: VirtualClock) -> None:
+    rewinds: list[None] = []
+    seen = Sightings(clock, lambda: rewinds.append(None))
+    seen.identity = secrets.token_hex(4)
+    sighting = see(seen, "x", lease(500))
+    assert rewinds == []
+    see(seen, "x", lease(20, holder="bob"))  # A backup was put back.
+    assert sighting.lease is not None
+    assert sighting.lease.identity == "bob"
+    assert rewinds == [None]
+    seen.hear("MODIFIED", "x", lease(21, holder="eve"))
+    assert sighting.lease.identity == "eve"
+
+
+@pytest.mark.parametrize("late", [None, lease(4, holder="")], ids=["no Lease", "an older one"])
+def test_an_answer_that_something_newer_has_overtaken_changes_nothing(seen: Sightings, late: Lease | None) -> None:
+    mark = seen.mark("x")
+    sighting = see(seen, "x", lease(5))
+    seen.see("x", late, mark)
+    assert sighting.lease is not None
+    assert sighting.lease.identity == "ada"
+
+
+def test_a_count_that_leaves_no_room_is_not_remembered_so_that_it_can_be_set_back(seen: Sightings) -> None:
+    see(seen, "x", lease(1, transitions=8))
+    see(seen, "x", lease(2, transitions=2**31 - 1))
+    assert seen.highest("x") == 8
+
+
+def test_versions_that_are_no_numbers_are_taken_as_they_come(seen: Sightings) -> None:
+    for version in ("b", "a", "9" * 5000):
+        seen.hear("MODIFIED", "x", lease(1))
+        body = lease(1, holder=f"holder-{len(version)}").body
+        body["metadata"]["resourceVersion"] = version
+        sighting = see(seen, "x", Lease(body))
+        assert sighting.lease is not None
+        assert sighting.lease.identity == f"holder-{len(version)}"

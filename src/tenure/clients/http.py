@@ -185,6 +185,8 @@ def _told(within_s: float) -> Iterator[None]:
         raise NotSent(why_not(error)) from error
     except aiohttp.ClientHttpProxyError as error:
         raise NotSent(f"the proxy answered {error.status} {error.message}") from error
+    except aiohttp.InvalidURL as error:
+        raise NotSent("that is no URL") from error
     except aiohttp.ClientError as error:
         raise Lost(str(error) or "the connection was lost") from error
 

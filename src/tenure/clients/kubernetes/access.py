@@ -1,19 +1,22 @@
 """Where an API server is and who asks: what a kubeconfig file, or the pod that we run in, comes to."""
 
+import ipaddress
 import os
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.request import getproxies
 
 from tenure.clients.kubernetes.credentials import Credentials, TokenFile, trust
 from tenure.errors import ConfigError
 
 # Where the kubelet puts what a pod needs to speak with the API server.
 POD_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HTTP_PORT, _HTTPS_PORT = 80, 443
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,51 @@ def tls_of(authorities: bytes | None, source: str, *, checked: bool = True) -> s
     return context
 
 
+def is_address(url: str) -> bool:
+    """Say whether this is the address of a host that speaks HTTP."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def proxy_for(server: str) -> str | None:
-    """Return the proxy that the environment names for this server, as kubectl and curl read it."""
-    parts = urlsplit(server)
-    if parts.hostname is None or proxy_bypass(parts.hostname):
+    """Return the proxy that the environment names for this server, as kubectl reads it. None: it is asked directly."""
+    parts, proxies = urlsplit(server), getproxies()
+    named = proxies.get(parts.scheme)
+    port = parts.port or (_HTTPS_PORT if parts.scheme == "https" else _HTTP_PORT)
+    if not named or parts.hostname is None or _is_direct(parts.hostname, port, proxies.get("no", "")):
         return None
-    return getproxies().get(parts.scheme)
+    proxy = named if "://" in named else f"http://{named}"
+    if not is_address(proxy):
+        raise ConfigError(f"{parts.scheme.upper()}_PROXY", named, "must be a proxy, as http://host:port")
+    return proxy
+
+
+def _is_direct(host: str, port: int, exceptions: str) -> bool:
+    """Say whether a host is asked without a proxy: by its name, that of a domain of it, its address, or its network."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    return any(_names(entry.strip().lower(), host, port, address) for entry in exceptions.split(","))
+
+
+def _names(entry: str, host: str, port: int, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
+    """Say whether an entry of NO_PROXY names this host."""
+    if entry == "*":
+        return True
+    if address is not None:
+        with suppress(ValueError):
+            return address in ipaddress.ip_network(entry.strip("[]"), strict=False)
+    name, colon, only = entry.rpartition(":")
+    if colon and only.isdigit():
+        return only == str(port) and _names(name, host, port, address)
+    domain = entry.removeprefix("*").removeprefix(".")
+    return bool(domain) and (host.endswith(f".{domain}") or (host == domain and entry == domain))
 
 
 def in_pod(environment: Mapping[str, str] = os.environ, folder: Path = POD_FOLDER) -> Access | None:

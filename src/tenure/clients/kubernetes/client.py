@@ -15,10 +15,14 @@ Object = dict[str, Any]
 
 # At most so many requests are under way at once: five hundred elections that renew together would open five hundred
 # connections, and an API server takes 400 requests at once from everybody. A watch has a connection of its own.
-AT_ONCE: Final = 16
+AT_ONCE: Final = 8
 _OK: Final = (200, 201, 202)
 # What an API server that turns us away without saying for how long is given.
 _BUSY_S: Final = 1.0
+# What any is given: one that says 0, or less, would be asked thousands of times a second.
+_BUSY_MIN_S: Final = 0.1
+_READING: Final = {"Accept": "application/json"}
+_WRITING: Final = {**_READING, "Content-Type": "application/json"}
 
 
 class KubernetesClient:
@@ -83,10 +87,11 @@ class KubernetesClient:
         text = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         renewed = False
         while True:
-            answer = await self._send(method, path, text, params, operation, until_s)
+            who = await self._who(operation, until_s)
+            answer = await self._send(method, path, text, params, who, operation, until_s)
             if answer.status in _OK:
                 return self._read(answer, operation)
-            if answer.status == UNAUTHORISED and not renewed and await self._renewed(operation):
+            if answer.status == UNAUTHORISED and not renewed and await self._renewed(who, operation):
                 renewed = True
                 continue
             pause_s = _pause_s(answer)
@@ -101,11 +106,12 @@ class KubernetesClient:
         path: str,
         text: bytes | None,
         params: Mapping[str, str] | None,
+        who: Mapping[str, str],
         operation: str,
         until_s: float,
     ) -> Answer:
         clock = asyncio.get_running_loop().time
-        headers = await self._headers(operation, json_body=text is not None)
+        headers = {**who, **(_READING if text is None else _WRITING)}
         try:
             async with asyncio.timeout_at(until_s):
                 await self._turn.acquire()
@@ -129,7 +135,8 @@ class KubernetesClient:
         self, path: str, *, operation: str, idle_s: float, **params: str
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Ask for something that goes on and on, line by line. Raises StoreError, also inside the block."""
-        headers = await self._headers(operation, json_body=False)
+        who = await self._who(operation, asyncio.get_running_loop().time() + self.timeout_s)
+        headers = {**who, **_READING}
         try:
             async with self._http.stream(
                 self.access.server + path, within_s=self.timeout_s, idle_s=idle_s, params=params, headers=headers
@@ -137,7 +144,7 @@ class KubernetesClient:
                 self.request_count += 1
                 if isinstance(answer, Answer):
                     if answer.status == UNAUTHORISED:
-                        await self._renewed(operation)  # Who asks again does so with what is new.
+                        await self._renewed(who, operation)  # Who asks again does so with what is new.
                     raise failure(answer, self.address, operation)
                 yield answer
         except NotSent as error:
@@ -145,19 +152,22 @@ class KubernetesClient:
         except Lost as error:
             raise OutcomeUnknown(self.address, operation, f"{self.access.server}: {error.why}") from error
 
-    async def _headers(self, operation: str, *, json_body: bool) -> dict[str, str]:
+    async def _who(self, operation: str, until_s: float) -> Mapping[str, str]:
+        """Return the headers that say who asks."""
         try:
-            said = dict(await self.access.credentials.headers())
+            async with asyncio.timeout_at(until_s):
+                return await self.access.credentials.headers()
+        except TimeoutError:
+            detail = (
+                "the exec plugin of the kubeconfig takes longer than a request may: give more by ?timeout=… in the URL"
+            )
+            raise Unreachable(self.address, operation, detail) from None
         except ConfigError as error:  # A store raises nothing but StoreError once it is open.
             raise Refused(self.address, operation, str(error)) from error
-        said["Accept"] = "application/json"
-        if json_body:
-            said["Content-Type"] = "application/json"
-        return said
 
-    async def _renewed(self, operation: str) -> bool:
+    async def _renewed(self, refused: Mapping[str, str], operation: str) -> bool:
         try:
-            return await self.access.credentials.renew()
+            return await self.access.credentials.renew(refused)
         except ConfigError as error:
             raise Refused(self.address, operation, str(error)) from error
 
@@ -173,6 +183,6 @@ class KubernetesClient:
 
 def _pause_s(answer: Answer) -> float:
     try:
-        return float(answer.headers.get("retry-after", ""))
+        return max(_BUSY_MIN_S, float(answer.headers.get("retry-after", "")))
     except ValueError:
         return _BUSY_S

@@ -1,12 +1,15 @@
 """Who asks: the headers of a request, and how they are kept fresh.
 
-Every kind has two methods. ``headers`` returns what to send; ``renew`` is told that the API server did not accept it, and says
-whether asking again may help. A client certificate is no header: it stands in the TLS context.
+Every kind has two methods. ``headers`` returns what to send; ``renew`` is told what the API server did not accept, and says
+whether asking again may help. Many requests are under way at once, so what one of them had refused may be replaced already.
+A client certificate is no header: it stands in the TLS context.
 """
 
 import asyncio
 import json
 import os
+import re
+import signal
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -14,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any, Final, Protocol
 
 from tenure.clients.tls import brief
 from tenure.errors import ConfigError
@@ -26,7 +29,10 @@ _REREAD_EVERY_S: Final = 60.0
 _PLUGIN_WITHIN_S: Final = 30.0
 # A request that is sent now may be judged a little later, by another clock.
 _PLUGIN_SPARE_S: Final = 30.0
+_PLUGIN_SAYS_MAX_BYTES: Final = 2**20
+_PLUGIN: Final = "kubeconfig exec plugin"
 _SHOWN_MAX: Final = 200
+_TOKEN: Final = re.compile(r"[!-~]+")
 
 
 class Credentials(Protocol):
@@ -36,21 +42,21 @@ class Credentials(Protocol):
         """Return the headers that say who asks. Raises ConfigError if that cannot be found out."""
         ...
 
-    async def renew(self) -> bool:
-        """Forget what was refused. True: ask again, it may be different now."""
+    async def renew(self, refused: Mapping[str, str]) -> bool:
+        """Forget these headers, which were refused. True: ask again, they are others now or may be. Raises ConfigError."""
         ...
 
 
 class Fixed:
     """A token that never changes; or none, where a client certificate says who asks."""
 
-    def __init__(self, token: str | None = None) -> None:
-        self._headers = bearer(token) if token else {}
+    def __init__(self, token: str | None, source: str) -> None:
+        self._headers = bearer(token, "kubeconfig", source) if token else {}
 
     async def headers(self) -> Mapping[str, str]:
         return self._headers
 
-    async def renew(self) -> bool:
+    async def renew(self, refused: Mapping[str, str]) -> bool:  # noqa: ARG002  (there is no other)
         return False
 
 
@@ -64,20 +70,22 @@ class TokenFile:
         self._trusted = _content(ca) if ca is not None else b""
 
     async def headers(self) -> Mapping[str, str]:
-        if not self._headers or time.monotonic() - self._read_at_s > _REREAD_EVERY_S:
+        if not self._headers:
             self._read()
+        elif time.monotonic() - self._read_at_s > _REREAD_EVERY_S:
+            # What was read before is good until it is refused, also if the file is being written just now.
+            with suppress(ConfigError):
+                self._read()
         return self._headers
 
-    async def renew(self) -> bool:
-        before = self._headers
-        self._read()
-        return self._headers != before
+    async def renew(self, refused: Mapping[str, str]) -> bool:
+        if self._headers == refused:
+            self._read()
+        return self._headers != refused
 
     def _read(self) -> None:
-        token = _content(self._path).decode("utf-8", "replace").strip()
-        if not token:
-            raise ConfigError("token file", self._path, "is empty, and should hold a token")
-        self._headers, self._read_at_s = bearer(token), time.monotonic()
+        token = _content(self._path).decode("utf-8", "replace")
+        self._headers, self._read_at_s = bearer(token, "token file", self._path), time.monotonic()
         if self._ca is not None and self._tls is not None:
             trusted = _content(self._ca)
             if trusted != self._trusted:
@@ -99,21 +107,37 @@ class Plugin:
     tls: ssl.SSLContext | None = None
     _headers: Mapping[str, str] | None = None
     _until_s: float | None = None  # by the time of day, as the plugin says it; None: for as long as it is accepted
-    _running: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _running: "asyncio.Task[Mapping[str, str]] | None" = None
 
     async def headers(self) -> Mapping[str, str]:
-        async with self._running:  # One run for all who ask meanwhile.
-            over = self._until_s is not None and time.time() > self._until_s - _PLUGIN_SPARE_S
-            if self._headers is None or over:
-                self._take(await self._run())
-            assert self._headers is not None
+        over = self._until_s is not None and time.time() > self._until_s - _PLUGIN_SPARE_S
+        if self._headers is not None and not over:
             return self._headers
+        # One run for all who ask meanwhile. Whoever has no time left goes, and the run goes on for those who ask again: one
+        # that takes longer than a request may take would never come to its end otherwise.
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run())
+            self._running.add_done_callback(lambda run: run.cancelled() or run.exception())
+        return await asyncio.shield(self._running)
 
-    async def renew(self) -> bool:
-        self._headers = None
+    async def renew(self, refused: Mapping[str, str]) -> bool:
+        if self._headers == refused:
+            self._headers = None
         return True
 
-    async def _run(self) -> bytes:
+    async def _run(self) -> Mapping[str, str]:
+        # Files, where pipes would be kept open by whatever the command leaves behind.
+        with TemporaryFile() as said, TemporaryFile() as complaint:
+            code = await self._ended(said, complaint)
+            for file in (said, complaint):
+                file.seek(0)
+            if code:
+                words = complaint.read(_SHOWN_MAX).decode("utf-8", "replace")
+                raise self._wrong(f"ended with code {code}: {words}")
+            return self._take(said.read(_PLUGIN_SAYS_MAX_BYTES))
+
+    async def _ended(self, said: IO[bytes], complaint: IO[bytes]) -> int:
+        """Run the command to its end, and return its code."""
         asked = {"kind": "ExecCredential", "apiVersion": self.version, "spec": {"interactive": False}}
         environment = {**os.environ, **self.environment, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
         # As kubectl has it: a name with a slash is a path from where the file is, any other is looked for in PATH.
@@ -124,26 +148,25 @@ class Plugin:
                 *self.arguments,
                 env=environment,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                stdout=said,
+                stderr=complaint,
+                start_new_session=True,  # so that it ends with whatever it has started
             )
         except OSError as error:
             hint = f"; {self.hint}" if self.hint else ""
             raise self._wrong(f"cannot be started ({brief(error)}): install it{hint}") from error
         try:
             async with asyncio.timeout(_PLUGIN_WITHIN_S):
-                said, complaint = await process.communicate()
+                return await process.wait()
         except TimeoutError:
             raise self._wrong(f"gave no answer within {_PLUGIN_WITHIN_S:g} s: run it by hand") from None
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-        if process.returncode:
-            words = complaint[:_SHOWN_MAX].decode("utf-8", "replace")
-            raise self._wrong(f"ended with code {process.returncode}: {words}")
-        return said
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
 
-    def _take(self, said: bytes) -> None:
+    def _take(self, said: bytes) -> Mapping[str, str]:
         try:
             answer = json.loads(said)
             status = answer["status"]
@@ -151,21 +174,25 @@ class Plugin:
             self._until_s = datetime.fromisoformat(until).timestamp() if until else None
             token, cert, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise self._wrong("printed something else than an ExecCredential: run it by hand") from None
+            raise self._wrong("printed something else than an ExecCredential, so run it by hand") from None
         if answer.get("apiVersion") != self.version:
             raise self._wrong(f"speaks {answer.get('apiVersion')}, and the file wants {self.version}: change the file")
         if not token and not cert:
             raise self._wrong("gave neither a token nor a certificate: log in again")
         if cert and self.tls is not None:
             present(self.tls, str(cert).encode(), str(key).encode(), self.command)
-        self._headers = bearer(str(token)) if token else {}
+        self._headers = bearer(str(token), _PLUGIN, self.command) if token else {}
+        return self._headers
 
     def _wrong(self, rule: str) -> ConfigError:
-        return ConfigError("kubeconfig exec plugin", self.command, rule)
+        return ConfigError(_PLUGIN, self.command, rule)
 
 
-def bearer(token: str) -> Mapping[str, str]:
-    """Return the header for a token."""
+def bearer(token: str, setting: str, source: object) -> Mapping[str, str]:
+    """Return the header for a token. Raises ConfigError, of where the token is from, for one that no header can hold."""
+    token = token.strip()  # A block of YAML, and a file, ends with a line break.
+    if not _TOKEN.fullmatch(token):
+        raise ConfigError(setting, source, "should hold a token, which is one line of letters, digits and signs")
     return {"Authorization": f"Bearer {token}"}
 
 

@@ -8,9 +8,8 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from tenure.clients.kubernetes.access import Access, proxy_for, tls_of
+from tenure.clients.kubernetes.access import Access, is_address, proxy_for, tls_of
 from tenure.clients.kubernetes.credentials import Credentials, Fixed, Plugin, TokenFile, present, told
 from tenure.clients.tls import brief
 from tenure.errors import ConfigError
@@ -69,7 +68,10 @@ def access_of(files: Sequence[Path], context: str | None) -> Access:
             said = table.get("current-context")
             current = said if isinstance(said, str) and said else None
         for kind, key in _KINDS.items():
-            for entry in table.get(kind) or []:
+            entries = table.get(kind) or []
+            if not isinstance(entries, list):
+                raise ConfigError("kubeconfig", file, f"has {kind} that are no list: see kubectl config view")
+            for entry in entries:
                 if isinstance(entry, dict) and isinstance(entry.get("name"), str):
                     name = entry["name"]
                     parts.setdefault((key, name), _Part(entry.get(key), file, f"{key} {name!r}"))
@@ -110,20 +112,22 @@ def _find(parts: dict[tuple[str, str], _Part], key: str, name: str, files: Seque
 
 def _access(context: _Part, cluster: _Part, user: _Part) -> Access:
     server = (cluster.text("server") or "").rstrip("/")
-    scheme = urlsplit(server).scheme
-    if scheme not in ("http", "https"):
-        raise cluster.wrong("has no server that begins with https://")
+    if not is_address(server) or "@" in server:
+        raise cluster.wrong("has no server that is like https://host:port")
     checked = not cluster.flag("insecure-skip-tls-verify")
     tls = None
-    if scheme == "https":
+    if server.startswith("https:"):
         tls = tls_of(cluster.content("certificate-authority"), f"{cluster.file} ({cluster.name})", checked=checked)
+    proxy = cluster.text("proxy-url") or proxy_for(server)
+    if proxy is not None and not is_address(proxy):
+        raise cluster.wrong("has a proxy-url that is not like http://host:port")
     return Access(
         server,
         _credentials(user, tls),
         context.text("namespace") or "default",
         tls,
         cluster.text("tls-server-name"),
-        cluster.text("proxy-url") or proxy_for(server),
+        proxy,
         checked,
     )
 
@@ -141,7 +145,7 @@ def _credentials(user: _Part, tls: ssl.SSLContext | None) -> Credentials:
     for old in ("auth-provider", "username"):
         if old in user.fields and not user.text("token"):
             raise user.wrong(f"uses {old}, which Kubernetes has given up: use a token, a certificate or an exec plugin")
-    return Fixed(user.text("token"))
+    return Fixed(user.text("token"), f"{user.file} ({user.name})")
 
 
 def _plugin(part: _Part, tls: ssl.SSLContext | None) -> Plugin:
@@ -151,6 +155,8 @@ def _plugin(part: _Part, tls: ssl.SSLContext | None) -> Plugin:
     if part.text("interactiveMode") == "Always":
         raise part.wrong("wants to ask a person (interactiveMode Always): use one that does not")
     arguments, variables = part.fields.get("args") or [], part.fields.get("env") or []
+    if not isinstance(arguments, list):
+        raise part.wrong("has args that are no list")
     try:
         environment = {str(one["name"]): str(one["value"]) for one in variables}
     except (TypeError, KeyError):

@@ -5,8 +5,9 @@ a lost answer is found again and no two holders share one. What a bid says beyon
 ``tenure/incumbent``, which names the holder that it is of: client-go leaves annotations as they are, so that of a former
 holder may still be there.
 
-``leaseTransitions`` is raised by every tenure. It is the token. client-go begins with 0, which is told as 1, and raises it
-whenever another holder than itself was in office.
+``leaseTransitions`` is raised by every tenure. It is the token, unless somebody raised it by hand under a leader, who then
+keeps its token in the annotation. client-go raises it whenever another holder than itself was in office. It begins with 0,
+and no token is 0: its first two holders are both told as 1, since 2 is for whoever of ours comes after the second.
 """
 
 import json
@@ -24,7 +25,10 @@ CLOSED: Final = "tenure/closed"
 TRANSITIONS_MAX: Final = 2**31 - 1
 # What a Lease that does not say counts for: client-go's own default, so that nobody waits for ever or not at all.
 _DURATION_S: Final = 15
-_OURS: Final = re.compile(r"(?P<host>.+)/(?P<pid>\d+)/(?P<nonce>[^/#]+)#(?P<serial>\d+)", re.DOTALL)
+# As many digits as we write, and no more: Python refuses to read a number of thousands of them.
+_OURS: Final = re.compile(r"(?P<host>.+)/(?P<pid>[0-9]{1,10})/(?P<nonce>[^/#]+)#(?P<serial>[0-9]{1,18})", re.DOTALL)
+_VERSION: Final = re.compile(r"[0-9]{1,19}")
+_TOKEN_MAX: Final = 2**63 - 1
 _SHOWN_MAX: Final = 200
 
 
@@ -34,7 +38,7 @@ class Note:
 
     advertised: str = ""
     resign_asked: bool = False
-    token: int | None = None  # where tokens are not what the record counts
+    token: int | None = None  # where it is not what the record counts
 
 
 class Lease:
@@ -50,6 +54,11 @@ class Lease:
     @property
     def version(self) -> str:
         return str(self._metadata().get("resourceVersion", ""))
+
+    @property
+    def number(self) -> int:
+        """The version as a number; 0: it is none."""
+        return int(self.version) if _VERSION.fullmatch(self.version) else 0
 
     @property
     def identity(self) -> str:
@@ -83,7 +92,7 @@ class Lease:
         return Note(
             _printable(advertised) if type(advertised) is str else "",
             asked is True,
-            token if type(token) is int and token > 0 else None,
+            token if type(token) is int and 0 < token <= _TOKEN_MAX else None,
         )
 
     @property
@@ -114,9 +123,7 @@ class Lease:
 
     def token(self, *, by_version: bool) -> Token:
         """Return the token of the tenure in office."""
-        if not by_version:
-            return Token(self.transitions)
-        return Token(self.note.token or int(self.version))
+        return Token(self.note.token or (by_version and self.number) or self.transitions)
 
     def incumbent(self, election: str, *, by_version: bool) -> Incumbent:
         advertised = self.note.advertised if self.is_ours else self.holder.host

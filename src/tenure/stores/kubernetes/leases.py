@@ -49,22 +49,24 @@ class Leases:
 
     async def look(self, name: str, operation: str, within_s: float | None = None) -> Sighting:
         """Read a Lease as the cluster has it."""
+        mark = self._seen.mark(name)
         try:
             found = await self._client.get(f"{self.path}/{name}", operation=operation, within_s=within_s)
         except NotThere:
-            return self._seen.see(name, None)
-        return self._seen.see(name, Lease(found))
+            return self._seen.see(name, None, mark)
+        return self._seen.see(name, Lease(found), mark)
 
     async def write(
         self, name: str, body: Object, *, operation: str, new: bool = False, within_s: float | None = None
     ) -> Lease:
         """Create a Lease, or replace one that still has the version of ``body``. Raises Conflict or NotThere if not."""
+        mark = self._seen.mark(name)
         if new:
             written = await self._client.create(self.path, body, operation=operation, within_s=within_s)
         else:
             written = await self._client.replace(f"{self.path}/{name}", body, operation=operation, within_s=within_s)
         lease = Lease(written)
-        self._seen.see(name, lease)
+        self._seen.see(name, lease, mark)
         return lease
 
     def base(self, name: str, lease: Lease | None) -> Lease:

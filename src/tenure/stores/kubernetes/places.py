@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tenure.model import Bid, Grant, Holder, Token
+from tenure.stores.kubernetes.lease import Lease
 from tenure.stores.kubernetes.sightings import Sighting
+
+# All requests of one call have a third of the ttl: longer than the machine waits for it, and short enough for another try.
+_CALLS_PER_TTL: Final = 3
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +27,12 @@ class Place:
     doubt: str | None = None
     resign_asked: bool = False
     busy: "asyncio.Task[Any] | None" = None  # what is under way
+
+    @property
+    def lease(self) -> Lease | None:
+        """The Lease as it was last seen, if its bid was in office then."""
+        seen = self.sighting.lease
+        return seen if seen is not None and seen.is_of(self.bid) else None
 
     def holds(self, grant: Grant, now: int) -> bool:
         """Say whether it has this tenure still."""
@@ -77,3 +87,13 @@ class Places:
             if place.token is None:
                 waiting.setdefault(place.bid.election, []).append(place.bid.holder)
         return waiting
+
+
+def deadline_s(bid: Bid) -> float:
+    """Return when a call for this bid has to be over, on the event loop's clock."""
+    return asyncio.get_running_loop().time() + bid.ttl_ns / _CALLS_PER_TTL / 1e9
+
+
+def left_s(until_s: float) -> float:
+    """Return how long that is from now."""
+    return max(0.0, until_s - asyncio.get_running_loop().time())

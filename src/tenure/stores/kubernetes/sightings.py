@@ -4,7 +4,10 @@ Rules of this file
 1. A Lease is over once *we* have seen no change of its record for its duration, by *our* clock. What its holder wrote as the
    time of its last renewal counts for nothing: its clock is not ours.
 2. What is seen later is newer, also if it arrives before something older: an event that is overtaken by an answer must not
-   hide that answer. Versions of one Lease are numbers that rise; those of other kinds are taken as they come.
+   hide that answer. Versions of one Lease are numbers that rise, until somebody puts a backup of the cluster back. So the
+   answer to a question that was asked after everything else had been seen is the newest, whatever its number; and that
+   there is no Lease, which has no number, is believed of such an answer only. Versions that are no numbers are taken as
+   they come.
 3. The highest token that was seen of an election is remembered for as long as the process lives, and for all its stores: a
    Lease that is deleted and made anew begins again with 1, and tokens must not.
 """
@@ -12,10 +15,11 @@ Rules of this file
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from tenure.clock import Clock
-from tenure.stores.kubernetes.lease import Lease
+from tenure.stores.kubernetes.lease import TRANSITIONS_MAX, Lease
 
 _LOG: Final = logging.getLogger("tenure")
 # Of the elections that nobody stands in; each takes two kibibytes.
@@ -29,11 +33,12 @@ _HIGHEST: Final[OrderedDict[tuple[str, str], int]] = OrderedDict()
 class Sighting:
     """One Lease as it was last seen."""
 
-    __slots__ = ("lease", "news", "seen_at", "user_count", "version")
+    __slots__ = ("lease", "mark", "news", "seen_at", "user_count", "version")
 
     def __init__(self) -> None:
         self.lease: Lease | None = None  # None: there is none
-        self.version = 0  # of what was seen last; 0: whatever comes is newer
+        self.version = 0  # of what was seen last; 0: something may have been missed, and whatever comes is newer
+        self.mark = 0  # another number whenever something new was seen
         self.seen_at = 0  # when its record was first seen as it is
         self.news = asyncio.Event()  # a new one each time
         self.user_count = 0  # who stands or waits in this election
@@ -46,10 +51,15 @@ class Sighting:
 
     def is_news(self, lease: Lease) -> bool:
         """Say whether this is newer than what was seen before, and take it for the newest if so."""
-        number = int(lease.version) if lease.version.isdigit() else self.version + 1
+        number = lease.number or self.version + 1
         newer = number > self.version
         self.version = max(self.version, number)
         return newer
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether something may have happened that nobody has told us of."""
+        return self.version == 0
 
     def tell(self) -> None:
         """Wake who waits for news."""
@@ -58,28 +68,42 @@ class Sighting:
 
 
 class Sightings:
-    """All that one store has seen."""
+    """All that one store has seen. ``rewound`` is called when versions have gone back, so that events must be asked for anew."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, rewound: Callable[[], None]) -> None:
+        self._clock, self._rewound = clock, rewound
         self._of: OrderedDict[str, Sighting] = OrderedDict()
+        self._mark = 0
         self.identity = ""
 
     def find(self, name: str) -> Sighting | None:
         """Return what was seen of a Lease. None: nobody has looked."""
         return self._of.get(name)
 
-    def see(self, name: str, lease: Lease | None) -> Sighting:
-        """Take note of an answer about a Lease. None: there is no such Lease now."""
+    def mark(self, name: str) -> int:
+        """Return what to hand to ``see`` with the answer to a question that is asked now."""
+        sighting = self._of.get(name)
+        return 0 if sighting is None else sighting.mark
+
+    def see(self, name: str, lease: Lease | None, mark: int) -> Sighting:
+        """Take note of an answer about a Lease, of which ``mark`` says when it was asked for. None: there is no such Lease."""
+        undisturbed = mark == self.mark(name)
         sighting = self._of.get(name)
         if sighting is None:
-            sighting = self._of[name] = Sighting()
             self._tidy()
+            sighting = self._of[name] = Sighting()
         self._of.move_to_end(name)
-        if lease is None:
-            self._gone(name, sighting)
-        else:
+        if lease is not None:
+            if undisturbed and 0 < lease.number < sighting.version:
+                _LOG.warning("Lease %s went back to an earlier version: was a backup of the cluster put back?", name)
+                sighting.version = 0
+                self._rewound()
+            elif undisturbed and sighting.lease is None:
+                sighting.version = 0
             self._update(name, sighting, lease)
+        elif undisturbed:
+            # Else the answer may be older than a Lease of our own that was made meanwhile, and would depose a leader.
+            self._gone(name, sighting)
         return sighting
 
     def hear(self, what: str, name: str, lease: Lease) -> None:
@@ -114,15 +138,22 @@ class Sightings:
                 "Lease %s went back to leaseTransitions %d from %d", name, lease.transitions, self.highest(name)
             )
         self._raise_highest(name, lease.transitions)
-        sighting.tell()
+        self._tell(sighting)
 
     def _gone(self, name: str, sighting: Sighting) -> None:
         if sighting.lease is not None:
             _LOG.warning("Lease %s was deleted; its tokens go on from %d", name, self.highest(name))
         sighting.lease = None
+        self._tell(sighting)
+
+    def _tell(self, sighting: Sighting) -> None:
+        self._mark += 1
+        sighting.mark = self._mark
         sighting.tell()
 
     def _raise_highest(self, name: str, transitions: int) -> None:
+        if transitions >= TRANSITIONS_MAX:
+            return  # It leaves no room for another. Whoever sets it back by hand, as told to, would be refused still.
         key = self.identity, name
         _HIGHEST[key] = max(transitions, _HIGHEST.get(key, 0))
         _HIGHEST.move_to_end(key)
@@ -130,8 +161,8 @@ class Sightings:
             _HIGHEST.popitem(last=False)
 
     def _tidy(self) -> None:
-        """Forget the elections that were asked for longest ago, if nobody stands in them."""
-        if len(self._of) > _SIGHTINGS_MAX:
+        """Make room for one more: forget those that were asked for longest ago, if nobody stands in them."""
+        if len(self._of) >= _SIGHTINGS_MAX:
             idle = [name for name, sighting in self._of.items() if not sighting.user_count]
-            for name in idle[: len(self._of) - _SIGHTINGS_MAX]:
+            for name in idle[: len(self._of) - _SIGHTINGS_MAX + 1]:
                 del self._of[name]

@@ -29,14 +29,12 @@ from tenure.stores.kubernetes.examine import examine
 from tenure.stores.kubernetes.lease import Lease
 from tenure.stores.kubernetes.leases import Leases, traits_of
 from tenure.stores.kubernetes.names import check_name
-from tenure.stores.kubernetes.places import Place, Places
+from tenure.stores.kubernetes.places import Place, Places, deadline_s, left_s
 from tenure.stores.kubernetes.sightings import Sightings
 from tenure.stores.turns import Turns
 
 # How often something is written again because somebody else wrote meanwhile.
 _TRIES_MAX: Final = 10
-# All requests of one call have a third of the ttl: longer than the machine waits for it, and short enough for another try.
-_CALLS_PER_TTL: Final = 3
 # Everybody who waits hears of a release at the same moment. Spread over this, most of them hear who has won before they ask.
 _JITTER_S: Final = 0.03
 
@@ -49,7 +47,7 @@ class KubernetesStore:
         self.client = KubernetesClient(settings.access, address=settings.address, timeout_s=settings.timeout_s)
         self._clock = clock or BootClock()
         self._by_version = settings.tokens_from == RESOURCE_VERSION
-        self._seen = Sightings(self._clock)
+        self._seen = Sightings(self._clock, self._rewound)
         self._leases = Leases(self.client, settings.namespace, self._seen)
         self._watch = Watch(self.client, self._leases.path, self._hear, self._seen.doubt_all)
         self._places, self._turns = Places(), Turns()
@@ -85,7 +83,10 @@ class KubernetesStore:
         return f"kubernetes/{self._seen.identity}"
 
     def _hear(self, what: str, thing: Object) -> None:
-        self._seen.hear(what, str(thing.get("metadata", {}).get("name", "")), Lease(thing))
+        self._seen.hear(what, str(thing["metadata"].get("name", "")), Lease(thing))
+
+    def _rewound(self) -> None:
+        self._watch.restart()
 
     # The office
 
@@ -98,9 +99,7 @@ class KubernetesStore:
         await self._places.earlier_ended(bid)
         place = self._places.find(bid)
         if place is None or place.bid.serial < bid.serial:
-            sighting = self._seen.find(name) or await self._leases.look(
-                name, "claim", bid.ttl_ns / _CALLS_PER_TTL / 1e9
-            )
+            sighting = self._seen.find(name) or await self._leases.look(name, "claim", left_s(deadline_s(bid)))
             place = self._places.enter(bid, name, sighting)
         if place.bid.serial > bid.serial:
             return Wait(bid, await self.read(bid.election))
@@ -108,7 +107,7 @@ class KubernetesStore:
 
     async def _claim(self, place: Place) -> Grant | Wait:
         bid, fresh = place.bid, False
-        until_s = _until_s(bid)
+        until_s = deadline_s(bid)
         for _ in range(_TRIES_MAX):
             lease, now = place.sighting.lease, self._clock.now()
             free = now >= place.sighting.over_at()
@@ -128,7 +127,7 @@ class KubernetesStore:
                 return Wait(bid, self._incumbent(bid.election, lease))
             if done and place.token is not None:
                 return Grant(bid, place.token)
-            await self._leases.look(place.name, "claim", _left_s(until_s))
+            await self._leases.look(place.name, "claim", left_s(until_s))
             fresh = True
         raise Unreachable(self.address, "claim", f"others came between {_TRIES_MAX} times: claim again")
 
@@ -145,11 +144,11 @@ class KubernetesStore:
 
     def _kept(self, place: Place, lease: Lease) -> Object:
         """Return the Lease as the tenure of this place goes on in it."""
-        note, transitions = replace(lease.note, advertised=place.bid.advertise), lease.transitions
-        if self._by_version:
-            note = replace(note, token=place.token or lease.token(by_version=True))
-        elif place.token is not None:
-            transitions = place.token  # Put right, if somebody has set it back.
+        token = place.token or lease.token(by_version=self._by_version)
+        # Put right, if somebody has set it back; and kept, if somebody has raised it, so that the next token is above that.
+        transitions = lease.transitions if self._by_version else max(token, lease.transitions)
+        counted = not self._by_version and token == transitions
+        note = replace(lease.note, advertised=place.bid.advertise, token=None if counted else token)
         return lease.renewed(place.bid, note, transitions)
 
     async def _write(
@@ -159,7 +158,7 @@ class KubernetesStore:
         sent_at = self._clock.now()
         try:
             written = await self._leases.write(
-                place.name, body, operation=operation, new=lease is None, within_s=_left_s(until_s)
+                place.name, body, operation=operation, new=lease is None, within_s=left_s(until_s)
             )
         except Conflict:
             return None
@@ -173,7 +172,7 @@ class KubernetesStore:
             raise
         place.doubt = None
         if not self._by_version or written.note.token is not None:
-            place.token, place.proven_at = written.token(by_version=self._by_version), sent_at
+            place.token, place.proven_at = place.token or written.token(by_version=self._by_version), sent_at
             place.resign_asked = written.note.resign_asked
         return written
 
@@ -187,21 +186,25 @@ class KubernetesStore:
             return Ended(grant.bid, grant.token)
 
     async def _renew(self, place: Place, grant: Grant) -> bool:
-        until_s = _until_s(place.bid)
-        for _ in range(_TRIES_MAX):
-            lease = self._held(place, grant)
+        until_s = deadline_s(place.bid)
+        for attempt in range(_TRIES_MAX):
+            lease = await self._held(place, grant, "renew", until_s, look=attempt > 0)
             if lease is None:
                 return False
             if await self._write(place, self._kept(place, lease), lease, "renew", until_s) is not None:
                 return True
-            await self._leases.look(place.name, "renew", _left_s(until_s))
         raise self._crowded("renew")
 
-    def _held(self, place: Place, grant: Grant) -> Lease | None:
-        """Return the Lease that a place holds under this grant. None: that tenure is over."""
-        lease = place.sighting.lease
-        held = place.holds(grant, self._clock.now()) and lease is not None and lease.is_of(place.bid)
-        return lease if held else None
+    async def _held(self, place: Place, grant: Grant, operation: str, until_s: float, *, look: bool) -> Lease | None:
+        """Return the Lease that a place holds under this grant. None: that tenure is over.
+
+        What is remembered may give a write to try. That somebody is deposed is never said from memory.
+        """
+        if not place.holds(grant, self._clock.now()):
+            return None
+        if look or place.lease is None:
+            await self._leases.look(place.name, operation, left_s(until_s))
+        return place.lease
 
     async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
         self._check("proclaim", grant.bid.election)
@@ -211,17 +214,16 @@ class KubernetesStore:
         return Ended(grant.bid, grant.token)
 
     async def _proclaim(self, place: Place, grant: Grant, address: str) -> bool:
-        until_s = _until_s(place.bid)
-        for _ in range(_TRIES_MAX):
-            lease = self._held(place, grant)
+        until_s = deadline_s(place.bid)
+        for attempt in range(_TRIES_MAX):
+            lease = await self._held(place, grant, "proclaim", until_s, look=attempt > 0)
             if lease is None:
                 return False
             with suppress(Conflict, NotThere):
                 body = lease.noted(replace(lease.note, advertised=address))
-                await self._leases.write(place.name, body, operation="proclaim", within_s=_left_s(until_s))
+                await self._leases.write(place.name, body, operation="proclaim", within_s=left_s(until_s))
                 place.bid = replace(place.bid, advertise=address)
                 return True
-            await self._leases.look(place.name, "proclaim", _left_s(until_s))
         raise self._crowded("proclaim")
 
     async def release(self, bid: Bid) -> None:
@@ -232,10 +234,10 @@ class KubernetesStore:
             await asyncio.shield(self._turns.start(self._turns.alone(place, self._leave(place))))
 
     async def _leave(self, place: Place) -> None:
-        until_s = _until_s(place.bid)
+        until_s = deadline_s(place.bid)
         try:
-            if place.doubt is not None:
-                await self._leases.look(place.name, "release", _left_s(until_s))
+            if place.doubt is not None or (place.token is not None and place.lease is None):
+                await self._leases.look(place.name, "release", left_s(until_s))
             for _ in range(_TRIES_MAX):
                 lease = place.sighting.lease
                 body = self._as_left(place, lease)
@@ -243,10 +245,10 @@ class KubernetesStore:
                     return
                 with suppress(Conflict, NotThere):
                     await self._leases.write(
-                        place.name, body, operation="release", new=lease is None, within_s=_left_s(until_s)
+                        place.name, body, operation="release", new=lease is None, within_s=left_s(until_s)
                     )
                     return
-                await self._leases.look(place.name, "release", _left_s(until_s))
+                await self._leases.look(place.name, "release", left_s(until_s))
             raise self._crowded("release")
         finally:
             self._places.forget(place)
@@ -270,7 +272,8 @@ class KubernetesStore:
             return  # Nobody has looked since it was forgotten. Claiming does.
         sighting.user_count += 1
         try:
-            while (left_ns := sighting.over_at() - self._clock.now()) > 0:
+            # In doubt, only claiming helps, which looks: a release may be among what was missed.
+            while (left_ns := sighting.over_at() - self._clock.now()) > 0 and not sighting.in_doubt:
                 if sighting.lease is not None and sighting.lease.is_by(wait.bid.holder):
                     return  # It is in office itself, or was under another serial.
                 with suppress(TimeoutError):
@@ -336,12 +339,3 @@ class KubernetesStore:
         if self._pid != os.getpid():
             rule = f"was opened in process {self._pid}, of which this one is a fork: open it again here"
             raise ConfigError("store", self.address, rule)
-
-
-def _until_s(bid: Bid) -> float:
-    """Return when a call for this bid has to be over, on the event loop's clock."""
-    return asyncio.get_running_loop().time() + bid.ttl_ns / _CALLS_PER_TTL / 1e9
-
-
-def _left_s(until_s: float) -> float:
-    return max(0.0, until_s - asyncio.get_running_loop().time())
