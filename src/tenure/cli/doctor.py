@@ -34,7 +34,8 @@ def command(*, store: str | None, config: Path | None, ttl: float | None, as_jso
     """Say whether elections will work at a store.
 
     It looks at every member that the URL names, and holds an election of its own, whose name nobody else has and which is
-    gone afterwards. Exit code 1 says that elections will not work; a warning is no error.
+    gone afterwards. In Kubernetes all doctors share the Lease tenure-doctor, which stays: to delete it is a right that
+    elections do not need. Exit code 1 says that elections will not work; a warning is no error.
 
     \b
     Examples:
@@ -64,7 +65,8 @@ def _rights(engine: Store) -> str:
         raise ConfigError("--rbac", engine.address, "has no such rights: they are for kubernetes://namespace")
     from tenure.stores.kubernetes.rights import manifest  # noqa: PLC0415  (only such a store pays for it)
 
-    return manifest(engine.address.removeprefix("kubernetes://"))
+    # In quotes, or YAML would read a namespace called true, null or 0x1f back as something else.
+    return manifest(f'"{engine.address.removeprefix("kubernetes://")}"')
 
 
 def _show(found: Sequence[Finding], address: str, ttl_ns: int, *, as_json: bool) -> None:

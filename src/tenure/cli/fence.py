@@ -5,9 +5,9 @@ from typing import Final
 
 import click
 
-from tenure.clients.kubernetes.resources import resource_of
-from tenure.errors import ConfigError
-from tenure.sinks.kubernetes_policy import policy
+from tenure.errors import ConfigError, Refused
+from tenure.office.desk import check_name as check_election
+from tenure.sinks.kubernetes_policy import fenceable, policy
 from tenure.stores.kubernetes.names import check_name
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -30,8 +30,8 @@ def command() -> None:
 def kubernetes(*, resources: tuple[str, ...], namespace: str, election: str | None) -> None:
     """Print an admission policy that refuses writes whose token is older than the object's.
 
-    RESOURCE is one as kubectl names it: deployments.apps for all deployments that carry a token, deployments.apps/web for
-    one. Who writes says its token as the field manager, tenure:TOKEN, and in the annotation tenure/token.
+    RESOURCE is a plural with its group: deployments.apps for all deployments that carry a token, deployments.apps/web for
+    one, configmaps/books in the core. kubectl api-resources lists them; short names, as kubectl takes them, will not do. Who writes says its token as the field manager, tenure:TOKEN, and in the annotation tenure/token.
 
     \b
     Examples:
@@ -40,5 +40,13 @@ def kubernetes(*, resources: tuple[str, ...], namespace: str, election: str | No
     """
     if not _NAMESPACE.fullmatch(namespace):
         raise ConfigError("--namespace", namespace, "must have up to 63 small letters, digits and dashes")
-    lease = None if election is None else check_name("tenure fence", "--election", election)
-    click.echo("---\n".join(policy(resource_of(resource), namespace, lease) for resource in resources), nl=False)
+    lease = None if election is None else _lease(election)
+    click.echo("---\n".join(policy(fenceable(resource), namespace, lease) for resource in resources), nl=False)
+
+
+def _lease(election: str) -> str:
+    """Return the name of the election's Lease."""
+    try:
+        return check_name("", "", check_election(election))
+    except Refused as error:  # No store has refused anything: it is what somebody typed.
+        raise ConfigError("--election", election, error.detail) from error

@@ -5,13 +5,18 @@ the highest token seen, and ``tenure/fence`` says of which fence. A write reads 
 version that it has read. A successor's seal changes the version, so whatever an older leader sends afterwards finds another
 one, however long it was on its way; it looks again, and finds the larger token.
 
+The fence goes with its object. So only a seal makes what is not there: if a write did, somebody's ``kubectl delete`` would let
+a leader write that was succeeded long ago.
+
 The token also travels with each request, as its field manager ``tenure:TOKEN``. That is what the policy wants to see which
 ``tenure fence kubernetes`` prints; with it, the API server itself refuses what does not come through a sink.
 """
 
 import asyncio
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from hashlib import blake2b
 from types import TracebackType
@@ -19,10 +24,11 @@ from typing import Any, Final, Self
 
 from tenure.clients.kubernetes import Conflict, KubernetesClient, NotThere, settings_of
 from tenure.clients.kubernetes.client import Object
-from tenure.clients.kubernetes.resources import Resource, resource_of
+from tenure.clients.kubernetes.resources import Resource
 from tenure.errors import ConfigError, Refused, StaleToken, UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.kubernetes_policy import fenceable
 from tenure.sinks.verifying import confirmed
 
 TOKEN: Final = "tenure/token"
@@ -33,6 +39,13 @@ _TRIES_MAX: Final = 50
 _PAUSE_MAX_S: Final = 0.05
 _PLACE: Final = "{fence}"
 _DIGITS_BYTES: Final = 8
+# As many digits as TOKEN_MAX has. Python itself refuses to read a number of some thousands of them.
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
+# What says which object of which version is replaced. A change that builds the object anew has none of it, and without a
+# version the API server would replace whatever is there, a successor's fence included.
+_OWN: Final = ("name", "namespace", "uid", "resourceVersion")
+# What the client advises whoever has no rights, which is right for elections only.
+_ELECTIONS_ONLY: Final = "; apply what tenure doctor --rbac prints, or ask for these rights"
 
 Change = Callable[[Object], None]
 
@@ -49,7 +62,8 @@ class BoundKubernetes:
         """Have ``change`` alter an object of the sink, write it, and return it as it is then.
 
         ``name`` is as it was given to the sink. ``change`` is called with a copy of the object, and again with another one
-        if somebody wrote meanwhile. It must not touch the annotations of tenure.
+        if somebody wrote meanwhile. It may build the object anew; its name and the annotations of tenure stay as they are.
+        An object that is not there is Refused: its fence went with it, and the next seal makes both anew.
         """
         return await self._sink.update(self._term, name, change)
 
@@ -58,7 +72,7 @@ class KubernetesSink:
     """Objects that refuse writes of a leader that was succeeded: ``async with KubernetesSink(url, "configmaps/books") as sink``.
 
     ``url`` is one as for ``open_store``; its namespace is where the objects are. Each object is named by its resource and its
-    name, as in ``deployments.apps/web`` for kubectl. All of them are sealed; a ConfigMap that is not there is made then, and
+    name in full, as in ``deployments.apps/web``. All of them are sealed; a ConfigMap that is not there is made then, and
     any other must be there. Elections that share a sink need an object each: ``{fence}`` in a name stands for one of them.
     With ``verify``, a token higher than any seen is confirmed by it first.
 
@@ -71,16 +85,16 @@ class KubernetesSink:
             raise ConfigError("objects", "none", "must name what is written to, such as configmaps/books")
         self.verify = verify
         self._settings = settings_of(url, **options)
-        self._resources = {name: resource_of(name) for name in objects}
-        for name, resource in self._resources.items():
-            if not resource.name:
+        self._objects = objects
+        for name in objects:
+            if not _resource(name, "").name:
                 raise ConfigError("objects", name, f"must name one object, such as {name}/books")
         self._client = KubernetesClient(
             self._settings.access, address=self._settings.address, timeout_s=self._settings.timeout_s
         )
 
     def __repr__(self) -> str:
-        return f"<kubernetes sink {self._settings.address} {' '.join(self._resources)}>"
+        return f"<kubernetes sink {self._settings.address} {' '.join(self._objects)}>"
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
@@ -97,20 +111,19 @@ class KubernetesSink:
 
     async def update(self, term: Bound, name: str, change: Change) -> Object:
         """Have ``change`` alter an object under ``term``. Raises StaleToken, and changes nothing, if a larger token was here."""
-        if name not in self._resources:
-            raise ConfigError("object", name, f"is none of the sink's, which are {', '.join(self._resources)}")
+        if name not in self._objects:
+            raise ConfigError("object", name, f"is none of the sink's, which are {', '.join(self._objects)}")
         return await self._write("write", name, term.fence, _checked(term.token), change)
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence of every object to ``token`` (see ``Sink``)."""
-        for name in self._resources:
+        for name in self._objects:
             await self._write("seal", name, fence, _checked(token), None)
 
     async def _write(self, operation: str, name: str, fence: str, token: Token, change: Change | None) -> Object:
-        resource = self._resources[name]
-        called = resource.name.replace(_PLACE, _digits(fence))
+        resource = _resource(name, fence)
         for _ in range(_TRIES_MAX):
-            found = await self._find(operation, resource, called)
+            found = await self._find(operation, resource, new=change is None)
             highest = self._highest(operation, name, fence, found)
             if highest > token:
                 raise StaleToken(token, highest)
@@ -118,14 +131,10 @@ class KubernetesSink:
                 return found
             if highest < token and self.verify is not None and not await confirmed(self.verify, fence, token):
                 raise UnverifiedToken(token, highest)
-            body = _made(called) if found is None else deepcopy(found)
+            body = _made(resource.name) if found is None else deepcopy(found)
             if change is not None:
                 change(body)
-            body["metadata"]["annotations"] = {
-                **(body["metadata"].get("annotations") or {}),
-                TOKEN: str(token),
-                FENCE: fence,
-            }
+            self._mark(operation, name, body, found, {TOKEN: str(token), FENCE: fence})
             written = await self._put(operation, resource, body, token, new=found is None)
             if written is not None:
                 return written
@@ -133,28 +142,63 @@ class KubernetesSink:
         detail = f"{name} changed with each of {_TRIES_MAX} tries, and nothing was written: try again"
         raise Refused(self._settings.address, operation, detail)
 
-    async def _find(self, operation: str, resource: Resource, called: str) -> Object | None:
+    async def _find(self, operation: str, resource: Resource, *, new: bool) -> Object | None:
+        """Read an object. None: it is not there, and may be made."""
         try:
-            return await self._client.get(resource.path(self._settings.namespace, called), operation=operation)
-        except NotThere:
-            if resource.is_config_map:
+            with self._rights_of(resource):
+                return await self._client.get(
+                    resource.path(self._settings.namespace, resource.name), operation=operation
+                )
+        except NotThere as error:
+            if not resource.is_config_map:
+                raise
+            if new:
                 return None
-            raise
+            detail = (
+                f"{error.detail}: it was deleted, and its fence is gone with it, or was never sealed: seal it first"
+            )
+            raise Refused(self._settings.address, operation, detail) from error
+
+    def _mark(self, operation: str, name: str, body: Object, found: Object | None, marks: dict[str, str]) -> None:
+        """Give an object its annotations, and what says which one it is and of which version, whatever was changed."""
+        metadata = body.get("metadata")
+        annotations = metadata.get("annotations") or {} if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(annotations, dict):
+            detail = f"{name} was changed into something without metadata: leave them there, or write them as Kubernetes has them"
+            raise Refused(self._settings.address, operation, detail)
+        if found is not None:
+            metadata.update({key: found["metadata"][key] for key in _OWN})
+        metadata["annotations"] = annotations | marks
 
     async def _put(self, operation: str, resource: Resource, body: Object, token: Token, *, new: bool) -> Object | None:
         """Write an object. None: somebody came between."""
         namespace, params = self._settings.namespace, {"fieldManager": f"{MANAGER}{token}"}
         try:
-            if new:
-                return await self._client.create(resource.path(namespace), body, operation=operation, params=params)
-            path = resource.path(namespace, body["metadata"]["name"])
-            return await self._client.replace(path, body, operation=operation, params=params)
+            with self._rights_of(resource):
+                if new:
+                    return await self._client.create(resource.path(namespace), body, operation=operation, params=params)
+                path = resource.path(namespace, resource.name)
+                return await self._client.replace(path, body, operation=operation, params=params)
         except Conflict:
             return None
         except NotThere:
             if new:
                 raise  # It is the namespace that is not there.
             return None
+
+    @contextmanager
+    def _rights_of(self, resource: Resource) -> Iterator[None]:
+        """Have whoever may not do it told which rights a sink needs."""
+        try:
+            yield
+        except Refused as error:
+            if _ELECTIONS_ONLY not in error.detail:
+                raise
+            verbs = "get, create and update" if resource.is_config_map else "get and update"
+            needed = (
+                f"; a sink needs the right to {verbs} {resource.plural} in the namespace {self._settings.namespace}"
+            )
+            raise Refused(error.store, error.operation, error.detail.replace(_ELECTIONS_ONLY, needed)) from error
 
     def _highest(self, operation: str, name: str, fence: str, found: Object | None) -> int:
         """Return the highest token that an object has seen; 0: none."""
@@ -164,10 +208,17 @@ class KubernetesSink:
             detail = f"{name} belongs to the fence {of!r}, not {fence!r}: give each election an object of its own"
             raise Refused(self._settings.address, operation, detail)
         said = str(annotations.get(TOKEN, "0"))
-        if not said.isdecimal():
-            detail = f"the annotation {TOKEN} of {name} is {said[:40]!r}, where a number must be: mend it"
+        if not _NUMBER.fullmatch(said) or int(said) > TOKEN_MAX:
+            detail = (
+                f"the annotation {TOKEN} of {name} is {said[:40]!r}, where a number up to {TOKEN_MAX} must be: mend it"
+            )
             raise Refused(self._settings.address, operation, detail)
         return int(said)
+
+
+def _resource(name: str, fence: str) -> Resource:
+    """Return the object that stands under a name for one fence."""
+    return fenceable(name.replace(_PLACE, _digits(fence)))
 
 
 def _made(name: str) -> Object:

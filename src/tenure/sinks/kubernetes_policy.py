@@ -9,15 +9,54 @@ Given an election, the token of the request is compared with the count of its Le
 object, but an API server's memory of the Lease may be old: it narrows the gap, and promises nothing.
 """
 
+import re
 from typing import Final
 
-from tenure.clients.kubernetes.resources import Resource
+from tenure.clients.kubernetes.resources import Resource, resource_of
+from tenure.errors import ConfigError
 
+_NAME_MAX: Final = 253
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+# kubectl asks the API server what is meant by cm, configmap or deployments. We ask nobody, so what is in these groups must be
+# spelled out: a policy for "configmap" is taken by every API server, and fences nothing. The empty group is the core's.
+_PLURALS: Final = {
+    "": [
+        "configmaps",
+        "endpoints",
+        "events",
+        "limitranges",
+        "persistentvolumeclaims",
+        "pods",
+        "podtemplates",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "serviceaccounts",
+        "services",
+    ],
+    "apps": ["controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"],
+    "autoscaling": ["horizontalpodautoscalers"],
+    "batch": ["cronjobs", "jobs"],
+    "coordination.k8s.io": ["leases"],
+    "discovery.k8s.io": ["endpointslices"],
+    "networking.k8s.io": ["ingresses", "networkpolicies"],
+    "policy": ["poddisruptionbudgets"],
+    "rbac.authorization.k8s.io": ["rolebindings", "roles"],
+}
 # Whoever keeps the cluster running. Controllers write status, and collect garbage, under no token.
 _CLUSTER: Final = """\
       !(request.userInfo.username.startsWith("system:serviceaccount:kube-system:")
       || request.userInfo.username.startsWith("system:node:")
       || request.userInfo.username in ["system:kube-controller-manager", "system:kube-scheduler", "system:apiserver"])"""
+# Not resourceNames: a request to delete a collection names no object, so that would not hold for it.
+_ONE: Final = """\
+  - name: it-is-this-one
+    expression: >-
+      (has(request.name) && request.name == "{name}")
+      || (object != null && has(object.metadata.name) && object.metadata.name == "{name}")
+      || (oldObject != null && has(oldObject.metadata.name) && oldObject.metadata.name == "{name}")
+"""
 _ANY: Final = """\
   - name: somebody-leads-it
     expression: >-
@@ -38,11 +77,11 @@ spec:
       apiVersions: ["*"]
       resources: ["{plural}", "{plural}/*"]
       operations: [CREATE, UPDATE, DELETE]
-{names}  matchConditions:
+  matchConditions:
   - name: not-the-cluster-itself
     expression: >-
 {cluster}
-{any}  variables:
+{which}  variables:
   - name: said
     expression: >-
       has(request.options.fieldManager) && request.options.fieldManager.matches("^tenure:[1-9][0-9]{{0,18}}$")
@@ -105,6 +144,25 @@ _LEASE: Final = """\
 """
 
 
+def fenceable(text: str) -> Resource:
+    """Return the resource that ``text`` names in full, or one object of it. Raises ConfigError if there can be none such."""
+    found = resource_of(text)
+    parts = (found.plural, found.group, found.name)
+    if any(len(part) > _NAME_MAX or not _NAME.fullmatch(part) for part in parts if part):
+        rule = f"must have up to {_NAME_MAX} small letters, digits, dashes and dots, with a letter or a digit at both ends and beside dots"
+        raise ConfigError("resource", text, rule)
+    if found.plural in _PLURALS.get(found.group, [found.plural]):
+        return found
+    meant = [
+        f"{plural}.{group}" if group else plural
+        for group, plurals in _PLURALS.items()
+        for plural in plurals
+        if plural in {found.plural, f"{found.plural}s", f"{found.plural}es"}
+    ]
+    rule = "must be a plural with its group, such as deployments.apps/web, or one that namespaces have in the core, such as configmaps/books"
+    raise ConfigError("resource", text, rule + (f": did you mean {' or '.join(meant)}?" if meant else ""))
+
+
 def policy(resource: Resource, namespace: str, lease: str | None = None) -> str:
     """Return a policy and its binding for a resource of a namespace, as ``kubectl apply -f -`` takes them.
 
@@ -113,14 +171,16 @@ def policy(resource: Resource, namespace: str, lease: str | None = None) -> str:
     """
     called = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
     name = f"tenure.{namespace}.{called}" + (f".{resource.name}" if resource.name else "")
+    if len(name) > _NAME_MAX:
+        rule = f"makes a policy with a name of {len(name)} characters, and {_NAME_MAX} are allowed: fence {called} without a name"
+        raise ConfigError("resource", f"{called}/{resource.name}", rule)
     return _POLICY.format(
         name=name,
         group=resource.group,
         plural=resource.plural,
         namespace=namespace,
-        names=f'      resourceNames: ["{resource.name}"]\n' if resource.name else "",
         cluster=_CLUSTER,
-        any="" if resource.name else _ANY,
+        which=_ONE.format(name=resource.name) if resource.name else _ANY,
         param_kind=_PARAM_KIND if lease else "",
         param_ref=_PARAM_REF.format(lease=lease, namespace=namespace) if lease else "",
         lease=_LEASE if lease else "",
