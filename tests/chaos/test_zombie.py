@@ -193,7 +193,7 @@ def etcd() -> Iterator[OnEtcd]:
 
 @contextmanager
 def zookeeper() -> Iterator[OnZooKeeper]:
-    with ZooKeeperEnsemble(tick_ms=200) as ensemble:
+    with ZooKeeperEnsemble(tick_ms=500) as ensemble:  # With 200 a busy machine costs it its leader.
         running = OnZooKeeper(ensemble)
         try:
             yield running

@@ -200,7 +200,7 @@ async def main(url: str, name: str, database: str, fenced: bool) -> None:
                 say(event="ended", token=term.token)
 
         sinks = [target.sink, writer.ledger] if fenced else []
-        lead = asyncio.create_task(tenure.Election(store, name, ttl=2).lead(body, sinks=sinks))
+        lead = asyncio.create_task(tenure.Election(store, name, ttl=4).lead(body, sinks=sinks))
         write = asyncio.create_task(writer.run())
         await done.wait()
         for task in (lead, write):
