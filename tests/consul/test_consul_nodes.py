@@ -21,10 +21,10 @@ def test_a_tenure_of_five_seconds_outlives_a_server(cluster: ConsulCluster, whic
         async with (
             tenure.open_store(cluster.url) as store,
             tenure.open_store(cluster.url) as other,
-            Candidate(store, name) as ada,
+            Candidate(store, name, ttl_s=20) as ada,
         ):
             await ada.leads()
-            async with Candidate(other, name) as bob:
+            async with Candidate(other, name, ttl_s=20) as bob:
                 await stands_by(other, bob)
                 node = await asyncio.to_thread(cluster.leader) if which == "the leader" else member_of(store, cluster)
                 await asyncio.to_thread(node.kill if fate == "killed" else node.pause)
@@ -43,9 +43,9 @@ def test_a_leader_and_a_standby_outlive_a_rolling_restart_of_all_servers(cluster
             tenure.open_store(cluster.url) as other,
             AsyncExitStack() as leaves,
         ):
-            ada = await leaves.enter_async_context(Candidate(store, "rolling"))
+            ada = await leaves.enter_async_context(Candidate(store, "rolling", ttl_s=30))
             await ada.leads()
-            async with Candidate(other, "rolling") as bob:
+            async with Candidate(other, "rolling", ttl_s=30) as bob:
                 await stands_by(other, bob)
                 for node in cluster.nodes:
                     await asyncio.to_thread(node.stop)

@@ -3,17 +3,18 @@
 import asyncio
 import logging
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from tenure.clients.kubernetes import settings_of
 from tenure.errors import Refused
-from tenure.model import Ended, Holder, Wait
+from tenure.model import Ended, Grant, Holder, Wait
 from tenure.stores.kubernetes import KubernetesStore, from_url
 from tenure.stores.kubernetes.lease import NOTE
 from tenure.testing.engines import KubernetesCluster
-from tests.kubernetes.kubernetes_rig import TTL_NS, bid, by_kubectl, operator, takes_over, waits, wins
+from tests.kubernetes.kubernetes_rig import TTL_NS, bid, by_kubectl, operator, takes_over, until, waits, wins
 from tests.leaping import LeapingClock
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +113,16 @@ async def test_nonsense_in_a_lease_is_told_of_with_the_value_the_limit_and_the_f
         ):
             await other.claim(bid("nonsense"))
         await by_hand.edit("nonsense", leaseTransitions=5)
-        assert (await wins(other, bid("nonsense"))).token == 6
+
+        async def heard_of() -> bool:
+            """Its watch has told it of that."""
+            with suppress(Refused):
+                return isinstance(await other.claim(again), Grant)
+            return False
+
+        again = bid("nonsense")
+        await until(heard_of)
+        assert (await wins(other, again)).token == 6
 
 
 async def test_a_count_that_is_raised_under_a_leader_stays_and_its_token_is_still_told(
