@@ -54,8 +54,8 @@ async def compact(cluster: KubernetesCluster) -> None:
 async def test_fifty_waits_have_one_watch_and_ask_nothing_while_nothing_changes(cluster: KubernetesCluster) -> None:
     before = await watch_count(cluster)
     async with from_url(cluster.url) as leading, from_url(cluster.url) as waiting:
-        grants = [await wins(leading, bid(f"many-{number}", ttl_ns=LONG_NS)) for number in range(50)]
-        asked = [await waits(waiting, bid(f"many-{number}", ttl_ns=LONG_NS)) for number in range(50)]
+        grants = [await wins(leading, bid(f"fifty-{number}", ttl_ns=LONG_NS)) for number in range(50)]
+        asked = [await waits(waiting, bid(f"fifty-{number}", ttl_ns=LONG_NS)) for number in range(50)]
         changes = [asyncio.create_task(waiting.changed(wait)) for wait in asked]
         counted = waiting.client.request_count
         assert await watch_count(cluster) - before == 2  # one for each store

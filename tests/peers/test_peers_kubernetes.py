@@ -43,11 +43,11 @@ def test_the_next_leads_once_a_lease_that_was_not_released_has_ended(kubernetes:
 
 
 def test_a_peer_whose_lease_another_has_says_that_its_office_is_lost(kubernetes: KubernetesCluster) -> None:
-    with start_peer("go", "release", kubernetes, "usurped", "ada", ttl_s=TTL_S) as ada:
+    with start_peer("go", "release", kubernetes, "usurped-by-go", "ada", ttl_s=TTL_S) as ada:
         ada.campaign()
         began_ns = ada.wait_leading().at_ns
         usurped = '{"spec": {"holderIdentity": "bob", "leaseDurationSeconds": 60}}'
-        kubernetes.kubectl("patch", "lease", "usurped", "--type=merge", f"--patch={usurped}")
+        kubernetes.kubectl("patch", "lease", "usurped-by-go", "--type=merge", f"--patch={usurped}")
         assert ada.wait("lost").at_ns > began_ns
 
 
@@ -84,7 +84,7 @@ def test_benches_of_the_peer_answer(kubernetes: KubernetesCluster) -> None:
         timed = ada.ask("time 3", "timed").fields["took_ns"]
         assert len(timed) == 3
         assert min(timed) > 0
-    with start_peer("go", "release", kubernetes, "many", "ada") as ada:
+    with start_peer("go", "release", kubernetes, "one-of-many", "ada") as ada:
         ada.ask("many 5", "held")
         leases = kubernetes.kubectl("get", "lease", "--output=name").split()
-        assert {f"lease.coordination.k8s.io/many-{number}" for number in range(5)} <= set(leases)
+        assert {f"lease.coordination.k8s.io/one-of-many-{number}" for number in range(5)} <= set(leases)

@@ -263,7 +263,7 @@ def test_an_operator_is_told_of_members_their_state_and_alarms(etcd: EtcdCluster
             assert (status.learner, status.errors, await client.alarms()) == (False, (), [])
             assert status.db_size_bytes > 0
             assert status.raft_term > 0
-            seen = await client.seen_at_each()
+            seen = await client.seen_at_each(within_s=30)
             assert set(seen) == set(etcd.endpoints)
             assert all(one.cluster_id == client.cluster_id for one in seen.values() if not isinstance(one, Exception))
 

@@ -3,6 +3,7 @@
 What may happen to a request on its way is ``link.py``.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -108,23 +109,25 @@ class EtcdClient(Link):
         """Return what the member that requests go to says of itself."""
         return await self.call("Maintenance/Status", b"", codec.decode_status, "read a status")
 
-    async def seen_at_each(self) -> dict[str, Seen | StoreError]:
+    async def seen_at_each(self, within_s: float) -> dict[str, Seen | StoreError]:
         """Ask every member that this client was told of, each on a connection of its own, for its status."""
-        seen: dict[str, Seen | StoreError] = {}
-        for endpoint in sorted(map(str, self._endpoints)):
-            one = EtcdClient(
-                [endpoint],
-                address=self.address,
-                tls=self._tls,
-                user=self._user,
-                password=self._password,
-                call_timeout_s=self.call_timeout_s,
-            )
-            try:
-                async with one:
-                    began_s = time.perf_counter()
-                    status = await one.status()
-                    seen[endpoint] = Seen(status, one.cluster_id, time.perf_counter() - began_s)
-            except StoreError as error:
-                seen[endpoint] = error
-        return seen
+        endpoints = sorted(map(str, self._endpoints))
+        seen = await asyncio.gather(*(self._seen_at(endpoint, within_s) for endpoint in endpoints))
+        return dict(zip(endpoints, seen, strict=True))
+
+    async def _seen_at(self, endpoint: str, within_s: float) -> Seen | StoreError:
+        one = EtcdClient(
+            [endpoint],
+            address=self.address,
+            tls=self._tls,
+            user=self._user,
+            password=self._password,
+            call_timeout_s=within_s,
+        )
+        try:
+            async with one:
+                began_s = time.perf_counter()
+                status = await one.status()
+                return Seen(status, one.cluster_id, time.perf_counter() - began_s)
+        except StoreError as error:
+            return error

@@ -27,7 +27,7 @@ from tenure.stores.judging import (
     promises,
     undecided,
 )
-from tenure.stores.measuring import look_at_certificates, part, trial_name, try_election
+from tenure.stores.measuring import MEMBER_WITHIN_S, look_at_certificates, part, trial_name, try_election
 
 if TYPE_CHECKING:
     from tenure.stores.consul.store import ConsulStore
@@ -75,7 +75,8 @@ async def examine(store: "ConsulStore", client: ConsulClient, ttl_ns: int) -> li
 async def _ask(client: ConsulClient, endpoint: str) -> Agent:
     """Ask one agent by itself."""
     try:
-        async with ConsulClient(replace(client.settings, endpoints=(endpoint,))) as one:
+        settings = replace(client.settings, endpoints=(endpoint,), timeout_s=MEMBER_WITHIN_S)
+        async with ConsulClient(settings) as one:
             leader = await one.leader()
             try:
                 about = await one.about()

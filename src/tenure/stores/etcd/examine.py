@@ -18,7 +18,7 @@ from tenure.stores.judging import (
     promises,
     undecided,
 )
-from tenure.stores.measuring import look_at_certificates, median_ns, part, trial_name, try_election
+from tenure.stores.measuring import MEMBER_WITHIN_S, look_at_certificates, median_ns, part, trial_name, try_election
 
 if TYPE_CHECKING:
     from tenure.stores.etcd.store import EtcdStore
@@ -45,7 +45,7 @@ _SHORTEST_S: Final = 1
 
 async def examine(store: "EtcdStore", client: EtcdClient, ttl_ns: int) -> list[Finding]:
     """Examine the cluster of a store that is not open, and that will not be opened again."""
-    seen = await client.seen_at_each()
+    seen = await client.seen_at_each(MEMBER_WITHIN_S)
     statuses = {endpoint: one.status for endpoint, one in seen.items() if isinstance(one, Seen)}
     if not statuses:
         raise _nobody_answers(client.address, [one for one in seen.values() if isinstance(one, StoreError)])

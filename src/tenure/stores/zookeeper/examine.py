@@ -22,12 +22,11 @@ from tenure.stores.judging import (
     promises,
     undecided,
 )
-from tenure.stores.measuring import look_at_certificates, part, trial_name, try_election
+from tenure.stores.measuring import MEMBER_WITHIN_S, look_at_certificates, part, trial_name, try_election
 
 if TYPE_CHECKING:
     from tenure.stores.zookeeper.store import ZooKeeperStore
 
-_ASK_WITHIN_S: Final = 2.0
 # The one of the engine's words of four letters that every server answers as shipped; and one that some do.
 _WORD, _SETTINGS_WORD = b"srvr", b"conf"
 _ANSWER_MAX_BYTES: Final = 64 * 1024
@@ -102,7 +101,7 @@ def judge_tick(ticks_ms: Mapping[str, int], assumed_ms: int) -> list[Finding]:
 
 async def _say(endpoint: str, settings: Settings, word: bytes) -> str:
     host, _, port = endpoint.rpartition(":")
-    async with asyncio.timeout(_ASK_WITHIN_S):
+    async with asyncio.timeout(MEMBER_WITHIN_S):
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=settings.tls)
         try:
             writer.write(word)
@@ -157,7 +156,7 @@ async def _encryption(settings: Settings, endpoints: Sequence[str]) -> list[Find
 
 
 async def _members(settings: Settings, asked: Mapping[str, str | None]) -> list[Finding]:
-    session = Session(settings, _SESSION_MS, BootClock(), patience_s=_ASK_WITHIN_S)
+    session = Session(settings, _SESSION_MS, BootClock(), patience_s=MEMBER_WITHIN_S)
     with told(settings.address, "read the settings"):
         await session.open()
         try:
@@ -181,7 +180,7 @@ async def _together(store: "ZooKeeperStore", settings: Settings, ttl_ns: int) ->
 
 async def _clear_away(settings: Settings, path: str) -> list[Finding]:
     """Delete the node of an election that was held for a trial. When it was last written is by the engine's clock."""
-    session = Session(settings, _SESSION_MS, BootClock(), patience_s=_ASK_WITHIN_S)
+    session = Session(settings, _SESSION_MS, BootClock(), patience_s=MEMBER_WITHIN_S)
     with told(settings.address, "clear away"):
         await session.open()
         try:
