@@ -37,7 +37,7 @@ def held_by(consul: ConsulCluster, name: str) -> str:
 
 
 def sessions_of(store: ConsulStore) -> list[Session]:
-    return [session for alike in store._sessions._alike.values() for session in alike]
+    return [session for alike in store._leases._alike.values() for session in alike]
 
 
 def test_a_claim_whose_answer_was_lost_is_found_again_with_the_same_token(consul: ConsulCluster) -> None:

@@ -50,7 +50,7 @@ def test_one_who_comes_while_a_session_is_made_for_another_does_not_share_it(
             grants = [answer for answer in answers if isinstance(answer, Grant)]
             assert len(grants) == 1
             assert pair_of(consul, name)["ModifyIndex"] == grants[0].token
-            sessions = {place.session for place in store._places.values()}
+            sessions = {place.lease for place in store._places.values()}
             assert len(sessions) == len(answers)
 
     play(story())
@@ -78,10 +78,10 @@ def test_what_a_session_holds_for_one_candidate_is_never_taken_for_anothers(cons
             grant = await store.claim(bid_of("one-of-two"))
             assert isinstance(grant, Grant)
             (place,) = store._places.values()
-            assert place.session is not None
+            assert place.lease is not None
             bid = bid_of("one-of-two")
-            stranger = Place(bid, place.key, entry_of(bid), place.lock_delay_ns, place.session)
-            assert await call_the_roll(store._client, place.session, [stranger]) == set()
+            stranger = Place(bid, entry_of(bid), place.lock_delay_ns, key=place.key, lease=place.lease)
+            assert await call_the_roll(store._client, place.lease, [stranger]) == set()
             assert pair_of(consul, "one-of-two")["ModifyIndex"] == grant.token
             assert await store.renew(grant) == grant
 

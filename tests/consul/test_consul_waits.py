@@ -152,8 +152,8 @@ def test_a_standby_that_never_asks_again_is_forgotten_although_its_session_was_d
         async with from_url(consul.url) as store:
             assert isinstance(await store.claim(bid_of("abandoned", ttl_s=1)), Wait)
             (place,) = store._places.values()
-            assert place.session is not None
-            await asyncio.to_thread(consul.api, "PUT", f"/v1/session/destroy/{place.session.name}")
+            assert place.lease is not None
+            await asyncio.to_thread(consul.api, "PUT", f"/v1/session/destroy/{place.lease.name}")
             await until(lambda: not store._places)
 
     play(story())

@@ -91,7 +91,7 @@ def test_leases_that_are_over_are_forgotten(etcd: EtcdCluster) -> None:
                 assert isinstance(await store.claim(bid), Grant)
                 await store.release(bid)
                 clock.ahead_ns += 2 * bid.ttl_ns
-            assert sum(map(len, store._leases._by_ttl.values())) == 1
+            assert sum(map(len, store._leases._alike.values())) == 1
 
     play(story())
 

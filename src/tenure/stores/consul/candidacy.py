@@ -7,6 +7,7 @@ lives says nothing of the key, and a key says nothing of how long its session wi
 
 import asyncio
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -126,7 +127,7 @@ class Candidacy:
         place.token, place.leading = 0, False
         return None
 
-    async def look(self, session: Session, places: list[Place], asked_at: int) -> set[Place]:
+    async def look(self, session: Session, places: Sequence[Place], asked_at: int) -> set[Place]:
         """Renew a session, and see which of these places have their key, both after ``asked_at``."""
         roll = asyncio.ensure_future(call_the_roll(self._client, session, places))
         try:
@@ -138,7 +139,7 @@ class Candidacy:
 
     async def proclaim(self, place: Place, address: str) -> bool:
         """Write anew where a leader is. A word to resign that was written meanwhile stays."""
-        session = place.session
+        session = place.lease
         if session is None or not place.leading:
             return False
         place.entry = replace(place.entry, advertised=address)
@@ -163,7 +164,7 @@ class Candidacy:
                 is_lock = pair is None or pair.flags == LOCK_FLAG
                 place.free_at = (0 if pair is None else pair.modify_index) if is_lock else None
                 return
-            if place.session is not None and pair.session == place.session.name:
+            if place.lease is not None and pair.session == place.lease.name:
                 return  # A lock of ours, whose answer was lost.
             # Somebody has written what changes nothing for us, or a while has passed. Whoever answers at once, again and
             # again, is not to be asked at once again and again.

@@ -47,7 +47,7 @@ async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) ->
     present = set()
     for number, place in enumerate(places):
         for kv in found(answer, number):
-            if kv.create_revision == place.revision:
+            if kv.create_revision == place.token:
                 present.add(place)
                 place.resign_asked = place.names.entry(kv).resign_asked
                 if kv.lease == lease.number:

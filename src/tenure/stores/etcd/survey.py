@@ -77,7 +77,7 @@ async def proclaim(client: EtcdClient, place: Place, address: str) -> bool:
 
     A word to resign that was written meanwhile stays: whoever left it was told that it would be heard.
     """
-    if place.lease is None or not place.revision:
+    if place.lease is None or not place.token:
         return False
     bid = replace(place.bid, advertise=address)
     entry = entry_of(bid)
@@ -89,7 +89,7 @@ async def proclaim(client: EtcdClient, place: Place, address: str) -> bool:
         if answer.succeeded:
             place.bid, place.value, place.modified = bid, entry.encode(), answer.revision
             return True
-        there = [kv for kv in found(answer, 0) if kv.create_revision == place.revision]
+        there = [kv for kv in found(answer, 0) if kv.create_revision == place.token]
         if not there:
             return False
         place.modified, place.resign_asked = there[0].mod_revision, place.names.entry(there[0]).resign_asked
