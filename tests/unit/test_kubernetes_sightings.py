@@ -72,7 +72,7 @@ def test_an_event_that_an_answer_has_overtaken_hides_nothing(seen: Sightings) ->
 
 def test_once_events_may_have_been_missed_whatever_comes_is_news(seen: Sightings) -> None:
     sighting = see(seen, "x", lease(5))
-    news = sighting.news
+    news = sighting.news()
     seen.doubt_all()
     assert news.is_set()
     assert sighting.in_doubt
@@ -84,7 +84,7 @@ def test_once_events_may_have_been_missed_whatever_comes_is_news(seen: Sightings
 def test_whoever_waits_is_told_of_a_change_and_of_a_deletion(seen: Sightings) -> None:
     sighting = see(seen, "x", lease(1))
     for what, version in (("MODIFIED", 2), ("DELETED", 3)):
-        news = sighting.news
+        news = sighting.news()
         seen.hear(what, "x", lease(version, renewed=str(version)))
         assert news.is_set()
     assert sighting.over_at() == 0

@@ -44,16 +44,26 @@ class Note:
 class Lease:
     """One Lease as it was at one version. Reads whatever is there, and fails at nothing: people edit Leases by hand."""
 
-    __slots__ = ("body",)
+    __slots__ = ("_text", "duration_s", "identity", "transitions", "version")
 
     def __init__(self, body: Object) -> None:
-        self.body = body
+        metadata, spec = _part(body, "metadata"), _part(body, "spec")
         # Who changed which field takes half of the room, and is kept by the API server if it is left out.
-        self._metadata().pop("managedFields", None)
+        metadata.pop("managedFields", None)
+        # As text it takes a third of the room that it takes as dicts. A process may have thousands, each of which is read as
+        # a whole once in a heartbeat.
+        self._text = json.dumps(body, separators=(",", ":"))
+        self.version = str(metadata.get("resourceVersion", ""))
+        self.identity = str(spec.get("holderIdentity") or "")  # the holder, as the record names it; empty: nobody
+        duration_s, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        self.duration_s = duration_s if type(duration_s) is int and duration_s > 0 else _DURATION_S
+        self.transitions = max(1, transitions) if type(transitions) is int else 1
 
     @property
-    def version(self) -> str:
-        return str(self._metadata().get("resourceVersion", ""))
+    def body(self) -> Object:
+        """The whole, which whoever asks may change."""
+        body: Object = json.loads(self._text)
+        return body
 
     @property
     def number(self) -> int:
@@ -61,29 +71,14 @@ class Lease:
         return int(self.version) if _VERSION.fullmatch(self.version) else 0
 
     @property
-    def identity(self) -> str:
-        """The holder, as the record names it; empty: nobody."""
-        return str(self._spec().get("holderIdentity") or "")
-
-    @property
-    def duration_s(self) -> int:
-        said = self._spec().get("leaseDurationSeconds")
-        return said if type(said) is int and said > 0 else _DURATION_S
-
-    @property
-    def transitions(self) -> int:
-        said = self._spec().get("leaseTransitions")
-        return max(1, said) if type(said) is int else 1
-
-    @property
     def record(self) -> dict[str, Any]:
         """What a renewal changes. A label that somebody adds is none."""
-        return self._spec()
+        return _part(self.body, "spec")
 
     @property
     def note(self) -> Note:
         try:
-            fields = json.loads(self._annotations()[NOTE])
+            fields = json.loads(_part(_part(self.body, "metadata"), "annotations")[NOTE])
             if fields["holder"] != self.identity:
                 return Note()
             advertised, asked, token = fields.get("advertise", ""), fields.get("resign", False), fields.get("token")
@@ -132,7 +127,7 @@ class Lease:
     def instant(self, field: str) -> datetime | None:
         """Return a time that the holder wrote, by its own clock. For people to see; nothing is decided by it."""
         try:
-            return datetime.fromisoformat(str(self._spec()[field]))
+            return datetime.fromisoformat(str(self.record[field]))
         except (KeyError, ValueError):
             return None
 
@@ -180,21 +175,10 @@ class Lease:
         return body
 
     def _copy(self) -> Object:
-        """Return a copy of which record, metadata and annotations may be changed. The rest is shared, and is not."""
-        metadata = {**self._metadata(), "annotations": dict(self._annotations())}
-        return {**self.body, "metadata": metadata, "spec": dict(self._spec())}
-
-    def _spec(self) -> dict[str, Any]:
-        spec = self.body.get("spec")
-        return spec if isinstance(spec, dict) else {}
-
-    def _metadata(self) -> dict[str, Any]:
-        metadata = self.body.get("metadata")
-        return metadata if isinstance(metadata, dict) else {}
-
-    def _annotations(self) -> dict[str, Any]:
-        annotations = self._metadata().get("annotations")
-        return annotations if isinstance(annotations, dict) else {}
+        """Return the whole with a record, metadata and annotations, whatever somebody made of those."""
+        body = self.body
+        metadata, spec = _part(body, "metadata"), _part(body, "spec")
+        return {**body, "metadata": {**metadata, "annotations": _part(metadata, "annotations")}, "spec": spec}
 
 
 def new_lease(name: str, namespace: str) -> Lease:
@@ -220,6 +204,11 @@ def other_than(before: object, now: datetime) -> str:
     """
     said = micro_time(now)
     return said if said != before else micro_time(now + timedelta(microseconds=1))
+
+
+def _part(of: dict[str, Any], name: str) -> dict[str, Any]:
+    part = of.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def _whole_s(ttl_ns: int) -> int:

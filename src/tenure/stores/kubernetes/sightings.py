@@ -33,14 +33,14 @@ _HIGHEST: Final[OrderedDict[tuple[str, str], int]] = OrderedDict()
 class Sighting:
     """One Lease as it was last seen."""
 
-    __slots__ = ("lease", "mark", "news", "seen_at", "user_count", "version")
+    __slots__ = ("_news", "lease", "mark", "seen_at", "user_count", "version")
 
     def __init__(self) -> None:
         self.lease: Lease | None = None  # None: there is none
         self.version = 0  # of what was seen last; 0: something may have been missed, and whatever comes is newer
         self.mark = 0  # another number whenever something new was seen
         self.seen_at = 0  # when its record was first seen as it is
-        self.news = asyncio.Event()  # a new one each time
+        self._news: asyncio.Event | None = None  # while somebody waits for some
         self.user_count = 0  # who stands or waits in this election
 
     def over_at(self) -> int:
@@ -63,8 +63,15 @@ class Sighting:
 
     def tell(self) -> None:
         """Wake who waits for news."""
-        news, self.news = self.news, asyncio.Event()
-        news.set()
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    def news(self) -> asyncio.Event:
+        """Return what is set when there is something new."""
+        if self._news is None:
+            self._news = asyncio.Event()
+        return self._news
 
 
 class Sightings:

@@ -278,7 +278,7 @@ class KubernetesStore:
                     return  # It is in office itself, or was under another serial.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left_ns / 1e9):
-                        await sighting.news.wait()
+                        await sighting.news().wait()
         finally:
             sighting.user_count -= 1
         await asyncio.sleep(random.uniform(0, _JITTER_S))
