@@ -19,7 +19,7 @@ demo: $(STAMP)  ## Freeze and kill leaders of a real ledger, and see which write
 	$(BIN)/tenure demo
 
 test: lint packages  ## Everything that must pass before a merge: linters and all tests
-	$(BIN)/pytest -n $(JOBS) tests
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests
 
 check: lint  ## The quick part of test, under two minutes, and a short simulation
 	$(BIN)/pytest -n $(JOBS) tests/unit tests/scripts tests/tidy tests/contract

@@ -6,14 +6,12 @@ that installs it. Where CI=true it fails instead: a build server that quietly te
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import anyio
 import pytest
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tenure.testing.engines import (
     Binary,
@@ -25,11 +23,10 @@ from tenure.testing.engines import (
     installed,
 )
 from tenure.testing.engines.cluster import Cluster
+from tests.sharing import SharedClusters, group_of, name_of, shared_by
 
 _MISSING = "ENGINE MISSING: "
-# Where tests share clusters: those on one version of an engine within a folder, or those of a file that has its own.
-_FOLDERS = ("clients/etcd", "consul", "engines", "etcd", "kubernetes", "peers", "zookeeper")
-_VERSION = re.compile(r"(etcd|zookeeper|consul)-\d[\d.]*")
+_CLUSTERS = SharedClusters()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,21 +37,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives tests that share a cluster to one worker, which starts it once; the most numerous first, all others singly."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file, _, test = nodeid.partition("::")
-        folder = file.rpartition("/")[0]
-        if folder.removeprefix("tests/") not in _FOLDERS:
-            return nodeid
-        version = _VERSION.search(test)
-        return f"{folder} {version[0]}" if version else file
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With ``--dist loadgroup``, which ``make test`` says, one worker is given all tests that share a cluster."""
+    for item in items:
+        group = group_of(item)
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster:
-    return ByCluster(config, log)
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    _CLUSTERS.end_all_but(frozenset() if nextitem is None else shared_by(nextitem))
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -93,32 +86,29 @@ def zookeeper_binary(request: pytest.FixtureRequest) -> Binary | None:
     return binary
 
 
-@pytest.fixture(scope="session")
-def etcd(etcd_binary: Binary | None) -> Iterator[EtcdCluster]:
+@pytest.fixture
+def etcd(etcd_binary: Binary | None) -> EtcdCluster:
     """Three nodes that tests share. Whoever kills one starts it again."""
-    with EtcdCluster(binary=etcd_binary) as cluster:
-        yield cluster
+    return _CLUSTERS.take(name_of("etcd", etcd_binary), lambda: EtcdCluster(binary=etcd_binary))
 
 
-@pytest.fixture(scope="session")
-def zookeeper(zookeeper_binary: Binary | None) -> Iterator[ZooKeeperEnsemble]:
+@pytest.fixture
+def zookeeper(zookeeper_binary: Binary | None) -> ZooKeeperEnsemble:
     """Three nodes that tests share, with short ticks so that sessions may be short. Whoever kills one starts it again."""
-    with ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=200) as ensemble:
-        yield ensemble
+    name = name_of("zookeeper", zookeeper_binary)
+    return _CLUSTERS.take(name, lambda: ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=200))
 
 
-@pytest.fixture(scope="session")
-def consul() -> Iterator[ConsulCluster]:
+@pytest.fixture
+def consul() -> ConsulCluster:
     """Three servers that tests share, with sessions that may be short. Whoever kills one starts it again."""
-    with ConsulCluster(session_ttl_min_s=1) as cluster:
-        yield cluster
+    return _CLUSTERS.take("consul", lambda: ConsulCluster(session_ttl_min_s=1))
 
 
-@pytest.fixture(scope="session")
-def kubernetes() -> Iterator[KubernetesCluster]:
+@pytest.fixture
+def kubernetes() -> KubernetesCluster:
     """An API server over three nodes of etcd that tests share. Whoever kills one of them starts it again."""
-    with KubernetesCluster() as cluster:
-        yield cluster
+    return _CLUSTERS.take("kubernetes", KubernetesCluster)
 
 
 @contextmanager

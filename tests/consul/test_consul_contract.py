@@ -43,14 +43,7 @@ class ConsulRig:
             await client.delete(f"{election}/.lock", operation="delete")
 
     async def restart(self) -> None:
-        await to_thread.run_sync(self._restart)
-
-    def _restart(self) -> None:
-        for node in self.cluster.nodes:
-            node.stop()
-        for node in self.cluster.nodes:
-            node.start()
-        self.cluster.leader()
+        await to_thread.run_sync(self.cluster.restart)
 
     async def pass_time(self, ns: int) -> None:
         await anyio.sleep(ns / 1e9)

@@ -107,6 +107,7 @@ def run_tests(tmp_path: Path, test: str, **environment: str) -> subprocess.Compl
     (tmp_path / "test_it.py").write_text(f"from tenure.testing.engines import EtcdCluster\nimport pytest\n{test}")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-q", "."]
     width = {"COLUMNS": "200"}  # or pytest cuts its lines to what it takes for a terminal
+    environment["PYTHONPATH"] = str(ROOT)
     return subprocess.run(
         command, cwd=tmp_path, env={**os.environ, **width, **environment}, capture_output=True, text=True, check=False
     )

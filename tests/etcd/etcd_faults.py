@@ -133,7 +133,7 @@ def member_of(opened: OpenStore, cluster: EtcdCluster) -> Node:
     return next(node for node in cluster.nodes if node.endpoint == endpoint)
 
 
-def bid_of(name: str, holder: Holder | None = None, serial: int = 1, ttl_s: float = 3.0) -> Bid:
+def bid_of(name: str, holder: Holder | None = None, serial: int = 1, ttl_s: float = 6.0) -> Bid:
     return Bid(name, holder or Holder.fresh(), serial, round(ttl_s * 1e9))
 
 

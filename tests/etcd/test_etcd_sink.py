@@ -41,14 +41,7 @@ class EtcdSinkRig:
         """Check and write are one request, so the worst is that it is lost on its way: it was never sent."""
 
     async def restart(self) -> None:
-        await to_thread.run_sync(self._restart)
-
-    def _restart(self) -> None:
-        for node in self.cluster.nodes:
-            node.kill()
-        for node in self.cluster.nodes:
-            node.start()
-        self.cluster.leader()
+        await to_thread.run_sync(self.cluster.restart)
 
 
 def test_every_promise_is_kept(cluster: EtcdCluster) -> None:

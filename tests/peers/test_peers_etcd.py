@@ -64,6 +64,7 @@ def test_observers_see_who_leads_and_what_it_proclaims(cluster: EtcdCluster, pro
         observer.observe()
         ada.campaign()
         assert observer.wait_observed("ada").fields["value"] == "ada"
+        ada.wait_leading()  # It is seen before it knows.
         ada.ask("proclaim countess", "proclaimed")
         assert observer.wait_observed("countess").fields["value"] == "countess"
 

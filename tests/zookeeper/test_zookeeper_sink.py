@@ -66,12 +66,7 @@ class ZooKeeperSinkRig:
                     await self.write(sink, term, value)
 
     async def restart(self) -> None:
-        await to_thread.run_sync(self._restart)
-
-    def _restart(self) -> None:
-        for node in self.ensemble.nodes:
-            node.stop()
-        self.ensemble.mend()
+        await to_thread.run_sync(self.ensemble.restart)
 
 
 def term(fence: str, token: int) -> Bound:

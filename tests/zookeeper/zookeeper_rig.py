@@ -116,12 +116,7 @@ class ZooKeeperRig:
                 await session.ask(delete(f"/{election}"))
 
     async def restart(self) -> None:
-        await to_thread.run_sync(self._restart)
-
-    def _restart(self) -> None:
-        for node in self.ensemble.nodes:
-            node.stop()
-        self.ensemble.mend()
+        await to_thread.run_sync(self.ensemble.restart)
 
     async def pass_time(self, ns: int) -> None:
         await asyncio.sleep(ns / 1e9)

@@ -211,6 +211,13 @@ class Cluster(ABC):
         self.wait_until_serving(self.nodes)
         self.leader()
 
+    def restart(self) -> None:
+        """Kill every node that runs, then have all of them serve again, with the data that they had."""
+        for node in self.nodes:
+            if node.running:
+                node.kill()
+        self.mend()
+
     def keep(self) -> None:
         """Keep the folder with data and logs when the block ends, even if it ends well."""
         self._kept = True
