@@ -1,11 +1,13 @@
 """What happens to tenures when their store, their process or their interpreter ends."""
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Self
 
 import anyio
 import pytest
@@ -15,6 +17,7 @@ from tenure import sync
 from tenure.errors import ConfigError
 from tenure.office.opened import OpenStore
 from tenure.sinks import SQLiteSink
+from tenure.stores.memory import MemoryStore
 
 HELD_AT_EXIT = """
 import sys
@@ -97,6 +100,7 @@ from tenure.errors import ConfigError
 from tenure.office.opened import OpenStore
 from tenure.sinks import SQLiteSink
 from tenure.stores.memory import MemoryStore
+from tenure.stores.memory import MemoryStore
 
 def late():
     try:
@@ -167,3 +171,49 @@ def test_a_body_can_write_for_the_last_time_while_its_store_is_being_closed(tmp_
 
         anyio.run(main)
         assert ledger.execute("SELECT text FROM line").fetchall() == [("where I stopped",)]
+
+
+def test_a_store_whose_closing_is_cancelled_while_somebody_takes_time_to_leave_is_closed_all_the_same() -> None:
+    class Closable(MemoryStore):
+        closed = False
+
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            self.closed = True
+
+    async def main() -> None:
+        engine = Closable()
+        opened = tenure.open_store("memory://")
+        opened._unopened = engine
+        leading, may_end = asyncio.Event(), asyncio.Event()
+
+        async def body(_: tenure.Tenure) -> None:
+            leading.set()
+            with anyio.CancelScope(shield=True):
+                await may_end.wait()
+
+        open_now = asyncio.Event()
+
+        async def use() -> None:
+            async with opened:
+                open_now.set()
+                await leading.wait()
+
+        using = asyncio.create_task(use())
+        await open_now.wait()
+        lead = asyncio.create_task(tenure.Election(opened, "x", ttl=30).lead(body))
+        await leading.wait()
+        await asyncio.sleep(0.05)
+        assert not engine.closed  # The leader has not left.
+        using.cancel()
+        await asyncio.wait([using])
+        assert using.cancelled()
+        with anyio.fail_after(20):
+            while not engine.closed:
+                await asyncio.sleep(0.01)
+        may_end.set()
+        await lead
+
+    asyncio.run(main())

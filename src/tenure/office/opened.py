@@ -64,8 +64,8 @@ class OpenStore:
         stack, self._stack, store, self._store = self._stack, None, self._store, None
         self.office.on_close(self, None)
         if stack is not None:
-            await self.office.vacate(store)
-            await stack.aclose()
+            async with stack:  # Also if this is cancelled while somebody takes time to leave.
+                await self.office.vacate(store)
 
 
 def open_store(url: str, **options: Any) -> OpenStore:

@@ -63,7 +63,7 @@ class Sessions(SharedLeases[Place, Session]):
         give_up: Callable[[Place], Awaitable[None]],
         withdraw: Callable[[Place, Session], Awaitable[None]],
     ) -> None:
-        super().__init__(clock, give_up)
+        super().__init__(client.address, clock, give_up)
         self._client, self._withdraw = client, withdraw
 
     def _kind_of(self, place: Place) -> Kind:
@@ -94,10 +94,13 @@ class Sessions(SharedLeases[Place, Session]):
             self.lose(session)
 
     async def _settle(self, lease: Session) -> None:
-        for place in list(lease.lingering.values()):
-            with suppress(StoreError):
-                await self._withdraw(place, lease)
-                lease.lingering.pop(place.key, None)
+        # All at once: one after the other, each up to its deadline, would keep others from being given up in time.
+        await asyncio.gather(*(self._settle_one(lease, place) for place in lease.lingering.values()))
+
+    async def _settle_one(self, lease: Session, place: Place) -> None:
+        with suppress(StoreError):
+            await self._withdraw(place, lease)
+            lease.lingering.pop(place.key, None)
 
     async def _end(self, lease: Session) -> None:
         await self._client.destroy_session(lease.name)

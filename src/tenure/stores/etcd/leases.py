@@ -54,7 +54,7 @@ class Leases(SharedLeases[Place, Lease]):
     """Every lease of one store, one or more for each ttl."""
 
     def __init__(self, client: EtcdClient, clock: Clock, give_up: Callable[[Place], Awaitable[None]]) -> None:
-        super().__init__(clock, give_up)
+        super().__init__(client.address, clock, give_up)
         self._client = client
 
     def _kind_of(self, place: Place) -> Kind:

@@ -20,7 +20,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from tenure.clock import Clock
-from tenure.errors import StoreError
+from tenure.errors import StoreError, Unreachable
 from tenure.model import Bid, Grant
 
 NEVER: Final = 2**63
@@ -83,8 +83,9 @@ class SharedLease(Generic[P]):
 class SharedLeases(ABC, Generic[P, L]):
     """Every lease of one store. Used on one event loop."""
 
-    def __init__(self, clock: Clock, give_up: Callable[[P], Awaitable[None]]) -> None:
-        self._clock, self._give_up = clock, give_up
+    def __init__(self, address: str, clock: Clock, give_up: Callable[[P], Awaitable[None]]) -> None:
+        self._address, self._clock, self._give_up = address, clock, give_up
+        self._closed = False
         self._alike: dict[Kind, list[L]] = {}
         self._creating: dict[Kind, asyncio.Task[None]] = {}
         self._keepers: set[asyncio.Task[None]] = set()  # also those of leases that are lost
@@ -121,19 +122,26 @@ class SharedLeases(ABC, Generic[P, L]):
     async def take(self, place: P) -> L:
         """Return a lease for this place, and attach it."""
         kind = self._kind_of(place)
+        creating = self._creating.get(kind)
         # Looked for anew after every wait, and attached in the same turn of the event loop (rule 3). Whoever had a lease made
         # is one of several that wake when it is there, and another candidate of its election may wake before it.
         while (lease := self._one_of(kind, place)) is None:
-            creating = self._creating.get(kind)
             if creating is None or creating.done():
-                # A thousand elections that begin together share one lease, and one failure if it comes to that.
                 creating = self._creating[kind] = self._request(self._create(kind, place))
+            # A thousand elections that begin together share one lease, and one failure if it comes to that.
             await asyncio.shield(creating)
+            # But a thousand candidates of one election have each their own made next, and do not wait for one another.
+            creating = None
         self._attach(lease, place)
         return lease
 
     async def _create(self, kind: Kind, place: P) -> None:
+        self._check_open()
         made = await self._make(kind, place)
+        if self._closed:
+            with suppress(StoreError):  # If that fails it ends by itself.
+                await self._end(made)
+            self._check_open()
         # Those that are over are forgotten: one that nobody stands on is never renewed, and ends by itself.
         kept = [one for one in self._alike.get(kind, ()) if one.places or made.sent_at - one.sent_at < one.ttl_ns]
         self._alike[kind] = [*kept, made]
@@ -143,17 +151,26 @@ class SharedLeases(ABC, Generic[P, L]):
         return next((lease for lease in alike if self._is_free(lease, self._key_on(lease, place))), None)
 
     def _is_free(self, lease: L, key: Hashable) -> bool:
-        # One that nobody has renewed for half its ttl may be over: asking for it would cost as much as a new one.
-        alive = bool(lease.places) or self._clock.now() - lease.sent_at < lease.ttl_ns // 2
+        # One that nobody has renewed for half its ttl may be over: asking for it would cost as much as a new one. But one
+        # that was just made is never thrown away, or a process that stands still now and then would make them for ever.
+        just_made = lease.keeper is None
+        alive = just_made or bool(lease.places) or self._clock.now() - lease.sent_at < lease.ttl_ns // 2
         taken = key in lease.places or key in lease.lingering
         return alive and not lease.gone and not taken and len(lease.lingering) < _LINGERING_MAX
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unreachable(self._address, "claim", "the store was closed meanwhile")
+
     def _attach(self, lease: L, place: P) -> None:
+        self._check_open()
         place.lease, place.key = lease, self._key_on(lease, place)
         assert place.key not in lease.places, "two candidates of one election never share a lease"
         lease.places[place.key] = place
         if lease.keeper is None or lease.keeper.done():
-            lease.keeper = _started(self._keep(lease), self._keepers)
+            lease.keeper = asyncio.create_task(self._keep(lease))
+            self._keepers.add(lease.keeper)
+            lease.keeper.add_done_callback(self._keepers.discard)
 
     def detach(self, place: P, *, lingers: bool) -> None:
         """Take a place off its lease; ``lingers``: something that was sent for it may still land."""
@@ -192,6 +209,7 @@ class SharedLeases(ABC, Generic[P, L]):
 
     async def close(self) -> None:
         """Stop keeping, and end every lease on which nobody leads. The others end by themselves, when nobody may lead."""
+        self._closed = True
         leases = [lease for alike in self._alike.values() for lease in alike]
         keepers = list(self._keepers)
         for keeper in keepers:
@@ -201,16 +219,12 @@ class SharedLeases(ABC, Generic[P, L]):
 
     def _request(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Begin what several will wait for. It ends with its own deadline, or with the connection."""
-        return _started(work, self._requests)
+        task = asyncio.create_task(work)
+        self._requests.add(task)
+        task.add_done_callback(self._answered)
+        return task
 
-
-def _started(work: Coroutine[Any, Any, None], among: "set[asyncio.Task[None]]") -> "asyncio.Task[None]":
-    def ended(task: "asyncio.Task[None]") -> None:
-        among.discard(task)
+    def _answered(self, task: "asyncio.Task[None]") -> None:
+        self._requests.discard(task)
         if not task.cancelled():
             task.exception()  # Whoever waited for it may be gone, and then nobody else will ask.
-
-    task = asyncio.create_task(work)
-    among.add(task)
-    task.add_done_callback(ended)
-    return task

@@ -118,6 +118,8 @@ class SharingStore(ABC, Generic[P, L]):
                 answer = await self._ask(place, lease, asked_at)
             except self._over:
                 # What is asked on a lease that is over is refused, whenever it lands.
+                if place.lease is not None:
+                    self._leases.lose(place.lease)
                 self._leases.detach(place, lingers=False)
                 continue
             if answer is not None:
