@@ -220,11 +220,11 @@ def test_a_session_has_a_short_lock_delay_only_with_a_fence_and_never_a_health_c
 ) -> None:
     async def story() -> None:
         async with from_url(cluster.url) as store:
-            grant = await store.claim(replace(bid_of(f"fenced/{fenced}"), fenced=fenced))
+            grant = await store.claim(replace(bid_of(f"fenced/{fenced}", ttl_s=7), fenced=fenced))
             assert isinstance(grant, Grant)
             session = pair_of(cluster, f"fenced/{fenced}")["Session"]
             (told,) = json.loads(await api(cluster, "GET", f"/v1/session/info/{session}"))
-            assert (told["LockDelay"], told["Behavior"], told["TTL"]) == (delay_ns, "release", "3000ms")
+            assert (told["LockDelay"], told["Behavior"], told["TTL"]) == (delay_ns, "release", "7000ms")
             assert not told["NodeChecks"]
             assert not told["ServiceChecks"]
             await store.release(grant.bid)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.kubernetes.kubernetes_rig import give
 from tests.user import at_home
 
 from tenure.testing.engines import EngineFailed, KubernetesCluster, Tls
@@ -104,7 +105,7 @@ def test_rights_without_update_are_a_finding_that_names_the_verb(
     rights = printed.stdout.replace(
         'kind: ServiceAccount\n  name: tenure\n  namespace: "default"', "kind: User\n  name: bob"
     )
-    kubernetes.kubectl("apply", "--filename=-", stdin=rights.replace(", update]", "]"))
+    give(kubernetes, rights.replace(", update]", "]"), "bob", "create", "leases")
     url = configured({"token": kubernetes.token_of("bob")})
     try:
         ran = run("doctor", "--store", url, "--json")
@@ -113,7 +114,7 @@ def test_rights_without_update_are_a_finding_that_names_the_verb(
         assert told["rights"]["detail"] == "we may not update leases in the namespace default"
         assert "tenure doctor --rbac" in told["rights"]["advice"]
         assert "office" not in told
-        kubernetes.kubectl("apply", "--filename=-", stdin=rights)
+        give(kubernetes, rights, "bob", "update", "leases")
         assert run("doctor", "--store", url).returncode == 0
     finally:
         kubernetes.kubectl("delete", "--filename=-", stdin=rights)

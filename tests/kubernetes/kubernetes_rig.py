@@ -14,7 +14,8 @@ from tenure.model import Bid, Grant, Holder, Wait
 from tenure.stores.base import Store
 from tenure.stores.kubernetes import KubernetesStore, from_url
 from tenure.stores.kubernetes.names import lease_for
-from tenure.testing.engines import KubernetesCluster
+from tenure.testing.engines import EngineFailed, KubernetesCluster
+from tenure.testing.engines.processes import wait_for
 
 # Whole seconds, as a Lease has them, and long enough for a busy machine to run kubectl in the middle of it.
 TTL_NS = 9 * 10**9
@@ -90,6 +91,22 @@ async def until(seen: Callable[[], Awaitable[bool]]) -> None:
     with anyio.fail_after(LIMIT_S):
         while not await seen():  # noqa: ASYNC110  (another process does it)
             await anyio.sleep(0.02)
+
+
+def give(cluster: KubernetesCluster, rights: str, user: str, *expected: str) -> None:
+    """Apply a manifest, and wait until the API server goes by it: ``expected`` are words of ``kubectl auth can-i``.
+
+    It hears of new rights by a watch of its own, as everybody does.
+    """
+
+    def given() -> bool:
+        try:
+            return cluster.kubectl("auth", "can-i", f"--as={user}", *expected).strip() == "yes"
+        except EngineFailed:  # It says no, and ends with 1.
+            return False
+
+    cluster.kubectl("apply", "--filename=-", stdin=rights)
+    assert wait_for(given, LIMIT_S), f"{user} still may not {' '.join(expected)}"
 
 
 def bid(election: str, holder: Holder | None = None, serial: int = 1, ttl_ns: int = TTL_NS, advertise: str = "") -> Bid:

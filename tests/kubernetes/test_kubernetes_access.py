@@ -20,7 +20,7 @@ from tenure.errors import Refused, Unreachable
 from tenure.stores.kubernetes import KubernetesStore, from_url
 from tenure.stores.kubernetes.rights import manifest
 from tenure.testing.engines import KubernetesCluster, Tls
-from tests.kubernetes.kubernetes_rig import bid, by_kubectl, wins
+from tests.kubernetes.kubernetes_rig import bid, by_kubectl, give, wins
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def alice(cluster: KubernetesCluster) -> Iterator[str]:
     subject = "- kind: ServiceAccount\n  name: tenure\n  namespace: default\n"
     assert subject in text
     text = text.replace(subject, "- kind: User\n  name: alice\n")
-    cluster.kubectl("apply", "--filename=-", stdin=text)
+    give(cluster, text, "alice", "get", "namespaces/default")
     yield cluster.token_of("alice")
     cluster.kubectl("delete", "--ignore-not-found", "--filename=-", stdin=text)
 
