@@ -41,7 +41,7 @@ class Leases(SharedLeases[Place, Lease]):
 
     def __init__(self, clock: LeapingClock) -> None:
         super().__init__("engine://here", clock, self._given_up)
-        self.let = asyncio.Event()
+        self.asked, self.let = asyncio.Event(), asyncio.Event()
         self.made_count = self.ended_count = self.waiting_count = self.most_waiting = 0
         self.fails = False
 
@@ -58,6 +58,7 @@ class Leases(SharedLeases[Place, Lease]):
         sent_at = self._clock.now()
         self.waiting_count += 1
         self.most_waiting = max(self.most_waiting, self.waiting_count)
+        self.asked.set()
         await self.let.wait()
         await asyncio.sleep(0)
         self.waiting_count -= 1
@@ -90,16 +91,16 @@ def play(story: Callable[[Leases, LeapingClock], Awaitable[None]]) -> None:
     asyncio.run(played())
 
 
-async def under_way(leases: Leases, count: int) -> "list[asyncio.Task[Lease]]":
-    """Candidates of one election each that have all asked for a lease."""
-    tasks = [asyncio.create_task(leases.take(place_in(f"e{number}"))) for number in range(count)]
-    await asyncio.sleep(0.01)
+async def under_way(leases: Leases, elections: list[str]) -> "list[asyncio.Task[Lease]]":
+    """Candidates of these elections that have all asked for a lease."""
+    tasks = [asyncio.create_task(leases.take(place_in(election))) for election in elections]
+    await leases.asked.wait()  # By then all have asked: a lease is made by a task that came after theirs.
     return tasks
 
 
 def test_elections_that_begin_together_share_one_lease() -> None:
     async def story(leases: Leases, _: LeapingClock) -> None:
-        tasks = await under_way(leases, 100)
+        tasks = await under_way(leases, [f"e{number}" for number in range(100)])
         leases.let.set()
         assert len(set(await asyncio.gather(*tasks))) == leases.made_count == 1
 
@@ -108,7 +109,7 @@ def test_elections_that_begin_together_share_one_lease() -> None:
 
 def test_elections_that_begin_together_share_one_failure() -> None:
     async def story(leases: Leases, _: LeapingClock) -> None:
-        tasks = await under_way(leases, 100)
+        tasks = await under_way(leases, [f"e{number}" for number in range(100)])
         leases.fails = True
         leases.let.set()
         answers = await asyncio.gather(*tasks, return_exceptions=True)
@@ -121,8 +122,7 @@ def test_elections_that_begin_together_share_one_failure() -> None:
 
 def test_candidates_of_one_election_have_a_lease_each_and_do_not_wait_for_one_another() -> None:
     async def story(leases: Leases, _: LeapingClock) -> None:
-        tasks = [asyncio.create_task(leases.take(place_in("same"))) for _ in range(100)]
-        await asyncio.sleep(0.01)
+        tasks = await under_way(leases, ["same"] * 100)
         leases.let.set()
         assert len(set(await asyncio.gather(*tasks))) == leases.made_count == 100
         assert leases.most_waiting == 99  # All but the one that got the first were made at once.
@@ -132,7 +132,7 @@ def test_candidates_of_one_election_have_a_lease_each_and_do_not_wait_for_one_an
 
 def test_a_lease_that_took_long_to_be_made_is_used_and_not_made_again() -> None:
     async def story(leases: Leases, clock: LeapingClock) -> None:
-        (task,) = await under_way(leases, 1)
+        (task,) = await under_way(leases, ["a"])
         clock.ahead_ns += TTL_NS
         leases.let.set()
         await task
@@ -157,7 +157,7 @@ def test_one_that_nobody_has_used_for_half_its_ttl_is_used_no_more() -> None:
 
 def test_whoever_waits_for_a_lease_when_the_store_is_closed_is_told_and_the_lease_is_ended() -> None:
     async def story(leases: Leases, _: LeapingClock) -> None:
-        tasks = await under_way(leases, 3)
+        tasks = await under_way(leases, ["a", "b", "c"])
         await leases.close()
         leases.let.set()
         answers = await asyncio.gather(*tasks, return_exceptions=True)
