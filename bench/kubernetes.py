@@ -132,6 +132,11 @@ def _many(cluster: KubernetesCluster) -> Figures:
         idle_percent = busy_percent(peer, window_s)
         sent = _count(cluster) - before
         per_second = sent.total() / (time.monotonic() - began_s) - own_per_second
+    with _raw_side(cluster.url, "raw-renewals") as raw:
+        raw.ask(f"keep {MANY / heartbeat_s}", "held", SLOW_S)
+        raw_percent = busy_percent(raw, window_s)
+    beside = f"{MANY / heartbeat_s:.1f} renewals a second, raw on aiohttp with nothing around them: {raw_percent:.2f} %"
+    print(f"beside it: {beside}", file=sys.stderr)
     what = f"Kubernetes: {MANY} leaders in one process, ttl {MANY_TTL_S:g} s"
     yield f"{what}, each", kib_each, 6.0, "KiB", False
     yield f"{what}, idle", idle_percent, 2.0, "%", False

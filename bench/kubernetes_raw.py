@@ -15,11 +15,11 @@ import aiohttp
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.peers.lines import say
-from tests.peers.serving import serve
+from tests.peers.serving import in_background, serve
 
 from tenure.clients.kubernetes.settings import Settings, settings_of
 from tenure.model import Bid, Holder
-from tenure.stores.kubernetes.lease import Lease, new_lease
+from tenure.stores.kubernetes.lease import Lease, Note, new_lease
 
 
 class RawSide:
@@ -42,6 +42,21 @@ class RawSide:
             took_ns.append(time.monotonic_ns() - began_ns)
         say("timed", took_ns=took_ns)
 
+    async def keep(self, per_second: str) -> None:
+        """Go on renewing, so often, and say so."""
+
+        async def renew() -> None:
+            loop, url = asyncio.get_running_loop(), f"{self.collection}/{self.bid.election}"
+            due_s = loop.time()
+            while True:
+                body = self.lease.renewed(self.bid, Note(), self.lease.transitions)
+                self.lease = await self._send("PUT", url, body)
+                due_s += 1 / float(per_second)
+                await asyncio.sleep(max(0.0, due_s - loop.time()))
+
+        self.renewing = in_background(renew())
+        say("held")
+
     async def _send(self, method: str, url: str, body: dict[str, Any]) -> Lease:
         async with self.session.request(method, url, data=json.dumps(body).encode()) as answer:
             answer.raise_for_status()
@@ -55,7 +70,7 @@ async def main(url: str, name: str, ttl_s: float) -> None:
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         side = RawSide(session, settings, Bid(name, Holder.fresh(), 1, round(ttl_s * 1e9)))
         await side.make()
-        await serve({"time": side.time})
+        await serve({"time": side.time, "keep": side.keep})
 
 
 if __name__ == "__main__":
