@@ -26,8 +26,13 @@ def kill(name: str) -> int:
     raise Survived(name, checker)
 
 
+def row(name: str) -> str:
+    """Return the line of the table about one mutant, made by running it."""
+    mutant = find(name)
+    return f"| `{mutant.name}` | {mutant.mistake} | `{mutant.checker}` | {kill(name)} |"
+
+
 def table() -> str:
     """Return the table of all mutants in Markdown, made by running them."""
-    rows = ["| mutant | what it does wrong | killed by | seeds needed |", "|---|---|---|---|"]
-    rows += [f"| `{m.name}` | {m.mistake} | `{m.checker}` | {kill(m.name)} |" for m in MUTANTS.values()]
-    return "\n".join(rows) + "\n"
+    head = ["| mutant | what it does wrong | killed by | seeds needed |", "|---|---|---|---|"]
+    return "\n".join([*head, *map(row, MUTANTS)]) + "\n"
