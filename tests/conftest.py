@@ -50,6 +50,10 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     _CLUSTERS.end_all_but(frozenset() if nextitem is None else shared_by(nextitem))
 
 
+def pytest_sessionfinish() -> None:
+    _CLUSTERS.end_all_but(frozenset())  # Also if the run was interrupted, in the middle of a test.
+
+
 @pytest.fixture(params=["asyncio", "trio"])
 def on(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None]]], None]:
     """Run an async test on asyncio and on trio."""

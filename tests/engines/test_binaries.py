@@ -145,3 +145,28 @@ def test_a_test_that_fails_says_where_the_logs_of_its_shared_cluster_are(tmp_pat
     told = re.search(r"data and logs are kept in (\S+)", answer.stdout)
     assert told is not None, answer.stdout
     assert (Path(told[1]) / "n1" / "log").stat().st_size > 0
+
+
+SHARES = """
+from pathlib import Path
+seen = []
+def test_first(etcd):
+    seen.append([node.pid for node in etcd.nodes])
+def test_second(etcd):
+    assert [node.pid for node in etcd.nodes] == seen[-1]
+def test_third():
+    assert seen
+    assert not [pid for pids in seen for pid in pids if Path(f"/proc/{pid}").exists()]
+"""
+
+
+def test_a_shared_cluster_is_there_for_those_who_use_it_and_no_longer(tmp_path: Path) -> None:
+    answer = run_tests(tmp_path, SHARES, TMPDIR=str(tmp_path))
+    assert answer.returncode == 0, answer.stdout
+    assert f"{2 * len(installed('etcd')) + 1} passed" in answer.stdout
+
+
+def test_a_run_that_is_interrupted_leaves_nothing_of_its_shared_cluster(tmp_path: Path) -> None:
+    answer = run_tests(tmp_path, "def test_it(etcd):\n    raise KeyboardInterrupt\n", TMPDIR=str(tmp_path))
+    assert "KeyboardInterrupt" in answer.stdout
+    assert list(tmp_path.glob("tenure-etcd-*")) == []

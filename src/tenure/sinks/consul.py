@@ -15,14 +15,14 @@ from tenure.clients.consul.client import ConsulClient
 from tenure.clients.consul.failures import Conflict
 from tenure.clients.consul.messages import Op, Pair, delete, put, put_if_unchanged, unchanged
 from tenure.clients.consul.settings import settings_of
-from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, UnverifiedToken
-from tenure.model import TOKEN_MAX, Token
+from tenure.errors import OutcomeUnknown, StaleToken, UnverifiedToken
+from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.verifying import confirmed
 
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
 _TRIES_MAX: Final = 8
-_DIGITS: Final = 20
 
 
 class BoundConsul:
@@ -116,10 +116,10 @@ class ConsulSink:
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence to ``token`` (see ``Sink``)."""
-        key, own = self._key(fence), _digits(token)
+        key, own = self._key(fence), digits_of(token).encode()
         for _ in range(_TRIES_MAX):
             found = await self._client.get(key, operation="seal")
-            highest = 0 if found is None else self._number(found)
+            highest = 0 if found is None else number_in(found.value, key, self._client.address)
             if highest > token:
                 raise StaleToken(token, highest)
             if found is not None and highest == token:
@@ -138,17 +138,3 @@ class ConsulSink:
 
     def _key(self, fence: str) -> str:
         return f"{self._fences}{fence}"
-
-    def _number(self, pair: Pair) -> int:
-        try:
-            return int(pair.value)
-        except ValueError:
-            text = pair.value[:40].decode("utf-8", "replace")
-            rule = f"the fence {pair.key} has {text!r} where a number must be: mend it"
-            raise Refused(self._client.address, "seal", rule) from None
-
-
-def _digits(token: int) -> bytes:
-    if not 1 <= token <= TOKEN_MAX:
-        raise ConfigError("token", token, f"must lie between 1 and {TOKEN_MAX}")
-    return b"%0*d" % (_DIGITS, token)

@@ -13,7 +13,6 @@ from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.messages import (
     Compare,
     Delete,
-    KeyValue,
     Put,
     Range,
     Txn,
@@ -22,15 +21,15 @@ from tenure.clients.etcd.messages import (
     modified,
 )
 from tenure.clients.etcd.opening import client_of
-from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, UnverifiedToken
-from tenure.model import TOKEN_MAX, Token
+from tenure.errors import OutcomeUnknown, StaleToken, UnverifiedToken
+from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.verifying import confirmed
 
 _TRIES_MAX: Final = (
     8  # Each try that fails is another one's seal that came between; there are not many leaders at once.
 )
-_DIGITS: Final = 20
 
 
 class BoundEtcd:
@@ -100,7 +99,7 @@ class EtcdSink:
 
         Holds only once the fence was sealed with this token, which an election does for the sinks that it was given.
         """
-        return self._key(term.fence), _digits(term.token)
+        return self._key(term.fence), digits_of(term.token).encode()
 
     async def txn(self, term: Bound, txn: Txn) -> TxnAnswer:
         """Carry out ``txn`` under ``term``. Raises StaleToken, and changes nothing, if a larger token was here."""
@@ -118,10 +117,10 @@ class EtcdSink:
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence to ``token`` (see ``Sink``)."""
-        key, own = self._key(fence), _digits(token)
+        key, own = self._key(fence), digits_of(token).encode()
         for _ in range(_TRIES_MAX):
             found = (await self._client.range(Range(key), operation="seal")).kvs
-            highest = self._number(found[0]) if found else 0
+            highest = number_in(found[0].value, key.decode("utf-8", "replace"), self._client.address) if found else 0
             if highest > token:
                 raise StaleToken(token, highest)
             if found and found[0].value == own:
@@ -136,17 +135,3 @@ class EtcdSink:
 
     def _key(self, fence: str) -> bytes:
         return f"{self._fences}{fence}".encode()
-
-    def _number(self, kv: KeyValue) -> int:
-        try:
-            return int(kv.value)
-        except ValueError:
-            text = kv.value[:40].decode("utf-8", "replace")
-            rule = f"the fence {kv.key.decode('utf-8', 'replace')} has {text!r} where a number must be: mend it"
-            raise Refused(self._client.address, "seal", rule) from None
-
-
-def _digits(token: int) -> bytes:
-    if not 1 <= token <= TOKEN_MAX:
-        raise ConfigError("token", token, f"must lie between 1 and {TOKEN_MAX}")
-    return b"%0*d" % (_DIGITS, token)

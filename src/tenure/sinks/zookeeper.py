@@ -30,14 +30,14 @@ from tenure.clients.zookeeper.wire import (
     sync,
 )
 from tenure.clock import BootClock
-from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, UnverifiedToken
-from tenure.model import TOKEN_MAX, Token
+from tenure.errors import OutcomeUnknown, Refused, StaleToken, UnverifiedToken
+from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.verifying import confirmed
 
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
 _TRIES_MAX: Final = 20
-_DIGITS: Final = 20
 _SESSION_MS: Final = 10_000  # Nothing lives by it.
 _CAME_BETWEEN: Final = (Code.NO_NODE, Code.BAD_VERSION, Code.NODE_EXISTS)
 
@@ -113,7 +113,7 @@ class ZooKeeperSink:
 
         Holds only once the fence was sealed with this token, which an election does for the sinks that it was given.
         """
-        return f"{self._path(term.fence)}/{_digits(term.token)}"
+        return f"{self._path(term.fence)}/{digits_of(term.token)}"
 
     async def multi(self, term: Bound, *parts: Request[Any]) -> list[Any]:
         """Carry out ``parts`` under ``term``. Raises StaleToken, and changes nothing, if a larger token was here.
@@ -149,7 +149,7 @@ class ZooKeeperSink:
 
     async def _try_to_seal(self, session: Session, fence: str, token: Token) -> bool:
         """Say whether the fence stands at ``token`` now. False: somebody came between."""
-        path, own = self._path(fence), _digits(token)
+        path, own = self._path(fence), digits_of(token)
         highest, version, children = await self._look(session, path)
         if highest > token:
             raise StaleToken(token, highest)
@@ -193,11 +193,7 @@ class ZooKeeperSink:
             if fault.code != Code.NO_NODE:
                 raise
             return 0, None, []
-        if not data.isdigit():
-            shown = data[:40].decode("utf-8", "replace")
-            rule = f"the fence {path} has {shown!r} where a number must be: mend it"
-            raise Refused(self.settings.address, "seal", rule)
-        return int(data), stat.version, children
+        return number_in(data, path, self.settings.address), stat.version, children
 
     def _path(self, fence: str) -> str:
         # One name, whatever the fence is called: ZooKeeper forbids some characters, and a slash would make two of it.
@@ -205,9 +201,3 @@ class ZooKeeperSink:
 
     async def _open(self) -> Session:
         return await self._asking.session()
-
-
-def _digits(token: int) -> str:
-    if not 1 <= token <= TOKEN_MAX:
-        raise ConfigError("token", token, f"must lie between 1 and {TOKEN_MAX}")
-    return f"{token:0{_DIGITS}d}"
