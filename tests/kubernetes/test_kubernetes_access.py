@@ -46,7 +46,7 @@ def configured(cluster: KubernetesCluster, tmp_path: Path) -> Callable[..., str]
 def alice(cluster: KubernetesCluster) -> Iterator[str]:
     """The token of a user with the rights of the manifest, and no others."""
     text = manifest("default")
-    subject = "- kind: ServiceAccount\n  name: tenure\n  namespace: default\n"
+    subject = '- kind: ServiceAccount\n  name: tenure\n  namespace: "default"\n'
     assert subject in text
     text = text.replace(subject, "- kind: User\n  name: alice\n")
     give(cluster, text, "alice", "get", "namespaces/default")

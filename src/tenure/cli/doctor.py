@@ -65,8 +65,7 @@ def _rights(engine: Store) -> str:
         raise ConfigError("--rbac", engine.address, "has no such rights: they are for kubernetes://namespace")
     from tenure.stores.kubernetes.rights import manifest  # noqa: PLC0415  (only such a store pays for it)
 
-    # In quotes, or YAML would read a namespace called true, null or 0x1f back as something else.
-    return manifest(f'"{engine.address.removeprefix("kubernetes://")}"')
+    return manifest(engine.address.removeprefix("kubernetes://"))
 
 
 def _show(found: Sequence[Finding], address: str, ttl_ns: int, *, as_json: bool) -> None:

@@ -40,9 +40,8 @@ subjects:
 
 def manifest(namespace: str) -> str:
     """Return a Role with these rights and a RoleBinding, as ``kubectl apply -f -`` takes them."""
-    return _MANIFEST.format(
-        namespace=f'"{namespace}"' if namespace.isdigit() else namespace, group=_GROUP, verbs=", ".join(VERBS)
-    )
+    # In quotes, or YAML would read a namespace called 1, true, null or 0x1f back as something else.
+    return _MANIFEST.format(namespace=f'"{namespace}"', group=_GROUP, verbs=", ".join(VERBS))
 
 
 def review(namespace: str, verb: str) -> dict[str, object]:
