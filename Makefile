@@ -1,8 +1,8 @@
 # Every target works on a fresh clone by itself: the stamp rule below makes .venv and installs the package into it.
 
 PYTHON ?= python3
-# Twice as many as a small machine has cores: most tests of engines wait for leases to end.
-JOBS ?= 4
+# One more than a small machine has cores: most tests of engines wait for leases to end.
+JOBS ?= 3
 SEEDS ?= 5000
 
 VENV := .venv
