@@ -15,9 +15,9 @@ from tenure.testing.engines.cluster import Cluster
 
 C = TypeVar("C", bound=Cluster)
 
-ENGINES = ("consul", "etcd", "kubernetes", "zookeeper")
+ENGINES = ("consul", "etcd", "kubernetes", "mariadb", "postgresql", "redis", "zookeeper")
 # Where tests have clusters of their own, which the tests of one file may share.
-_FOLDERS = re.compile(r"tests/(clients|consul|engines|etcd|kubernetes|peers|zookeeper)/")
+_FOLDERS = re.compile(r"tests/(clients|consul|engines|etcd|kubernetes|mysql|peers|postgresql|redis|sinks|zookeeper)/")
 
 
 def shared_by(item: pytest.Item) -> frozenset[str]:

@@ -86,7 +86,7 @@ def test_a_zookeeper_without_java_is_told_of() -> None:
 
 
 def test_an_engine_that_we_do_not_know_is_refused() -> None:
-    with pytest.raises(ConfigError, match="engine = raft: must be one of etcd, zookeeper, consul, kubernetes"):
+    with pytest.raises(ConfigError, match="engine = raft: must be one of etcd, consul, kubernetes, "):
         installed("raft")
 
 

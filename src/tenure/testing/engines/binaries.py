@@ -6,6 +6,7 @@ downloaded from here.
 """
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ import platformdirs
 
 from tenure.errors import ConfigError, TenureError
 
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")  # PostgreSQL has two numbers
 # Debian's class path, for its ZooKeeper names some jars in itself. What it leaves out: the log, and TLS.
 _DEBIAN_JARS = Path("/usr/share/java")
 _DEBIAN_EXTRAS = ("slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar")
@@ -27,10 +28,23 @@ _PROGRAMS = {
     "etcd": ("etcd", "etcdctl", "--version"),
     "consul": ("consul", "consul", "version"),
     "kubernetes": ("kube-apiserver", "kubectl", "--version"),
+    "postgresql": ("postgres", "psql", "--version"),
+    "pgbouncer": ("pgbouncer", "psql", "--version"),
+    "mariadb": ("mariadbd", "mariadb", "--version"),
+    "redis": ("redis-server", "redis-cli", "--version"),
 }
-ENGINES = ("etcd", _ZOOKEEPER, "consul", "kubernetes")
+# Debian keeps servers where only root looks, and those of PostgreSQL, of which there may be several, where nobody does.
+_FOLDERS = ("usr/sbin", "usr/lib/postgresql/*/bin")
+ENGINES = (*_PROGRAMS, _ZOOKEEPER)
 # What the package manager calls those that it has: ``make test`` installs them.
-PACKAGES = {"etcd": ("etcd-server", "etcd-client"), _ZOOKEEPER: ("zookeeper",)}
+PACKAGES = {
+    "etcd": ("etcd-server", "etcd-client"),
+    _ZOOKEEPER: ("zookeeper",),
+    "postgresql": ("postgresql",),
+    "pgbouncer": ("pgbouncer",),
+    "mariadb": ("mariadb-server",),
+    "redis": ("redis-server",),
+}
 
 
 class MissingEngine(TenureError):
@@ -113,12 +127,18 @@ def _built_programs(engine: str) -> list[Binary]:
 
 def _packaged_programs(engine: str) -> list[Binary]:
     name, tool, ask = _PROGRAMS[engine]
-    program = shutil.which(name)
+    program = _which(name)
     if program is None:
         return []
     answer = subprocess.run([program, ask], capture_output=True, text=True, check=False)
     version = _VERSION.search(answer.stdout)
-    return [Binary(engine, version[0], program, shutil.which(tool) or "")] if version else []
+    return [Binary(engine, version[0], program, _which(tool) or "")] if version else []
+
+
+def _which(name: str) -> str | None:
+    here = Path("/")
+    folders = [str(folder) for pattern in _FOLDERS for folder in sorted(here.glob(pattern), reverse=True)]
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))
 
 
 def _built_zookeeper() -> list[Binary]:
