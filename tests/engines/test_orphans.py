@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.engines import EtcdCluster
+from tenure.testing.engines import EtcdCluster, PostgresCluster
 from tenure.testing.engines.network import Network
 from tenure.testing.engines.processes import wait_for
 
@@ -19,7 +19,9 @@ _PATIENCE_S = 60
 # A harness as a test would use it. It says which processes there are, and then waits to be killed.
 _HARNESS = """
 import os, sys, time
-from tenure.testing.engines import ConsulCluster, EtcdCluster, KubernetesCluster, ZooKeeperEnsemble
+from tenure.testing.engines import (
+    ConsulCluster, EtcdCluster, KubernetesCluster, MariaDbCluster, PostgresCluster, ZooKeeperEnsemble
+)
 with {cluster} as cluster:
     heir = {heir}
     if heir == 0:
@@ -58,7 +60,15 @@ def harness(cluster: str, tmp_path: Path, heir: str = "-1") -> Iterator[tuple[su
 
 
 @pytest.mark.parametrize(
-    "cluster", ["EtcdCluster(3)", "ZooKeeperEnsemble(1)", "ConsulCluster(1)", "KubernetesCluster()"]
+    "cluster",
+    [
+        "EtcdCluster(3)",
+        "ZooKeeperEnsemble(1)",
+        "ConsulCluster(1)",
+        "KubernetesCluster()",
+        "PostgresCluster(2)",
+        "MariaDbCluster()",
+    ],
 )
 def test_engines_die_with_a_harness_that_is_killed(cluster: str, tmp_path: Path) -> None:
     with harness(cluster, tmp_path) as (process, _, engines):
@@ -73,6 +83,23 @@ def test_engines_die_with_their_harness_though_a_child_of_it_lives_on(tmp_path: 
         process.kill()
         assert wait_for(lambda: all(is_gone(pid) for pid in engines), _PATIENCE_S)
         assert not is_gone(heir)
+
+
+def test_what_a_paused_engine_has_started_is_killed_with_it() -> None:
+    with PostgresCluster() as cluster:
+        [node] = cluster.nodes
+        node.pause()  # Who is stopped does not notice that its parent is gone.
+        servers = [pid for path in Path("/proc").glob("[0-9]*") if _parent(pid := int(path.name)) == node.pid]
+        assert len(servers) >= 3
+        node.kill()
+        assert all(is_gone(pid) for pid in servers)
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def test_an_engine_dies_with_its_keeper() -> None:

@@ -11,6 +11,8 @@ from tenure.testing.engines.cluster import EngineFailed, Node
 from tenure.testing.engines.consul import ConsulCluster
 from tenure.testing.engines.etcd import EtcdCluster
 from tenure.testing.engines.kubernetes import KubernetesCluster
+from tenure.testing.engines.mariadb import MariaDbCluster
+from tenure.testing.engines.postgresql import PostgresCluster
 from tenure.testing.engines.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
@@ -20,8 +22,10 @@ __all__ = [
     "EtcdCluster",
     "KeyPair",
     "KubernetesCluster",
+    "MariaDbCluster",
     "MissingEngine",
     "Node",
+    "PostgresCluster",
     "Tls",
     "ZooKeeperEnsemble",
     "installed",

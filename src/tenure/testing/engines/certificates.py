@@ -51,6 +51,7 @@ class Tls:
         made = self._authority.issue_cert(*(hosts or (name,)), common_name=name)
         pair = KeyPair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         pair.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+        pair.key.touch(mode=0o600)  # PostgreSQL's programs use no key that others could read.
         pair.key.write_bytes(_in_pkcs8(made.private_key_pem.bytes()))
         return pair
 

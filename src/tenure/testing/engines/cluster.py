@@ -119,7 +119,7 @@ class Node:
 
     def resume(self) -> None:
         """Let it run on after a pause."""
-        self._running().signal(signal.SIGCONT)
+        self._running().resume()
         self.paused = False
 
     def partition(self, from_: From = None, *, one_way: bool = False) -> None:

@@ -8,7 +8,8 @@ Rules of this file
    standard input goes on: a child that it forked without exec holds the other end as well.
 2. If the keeper itself is killed, the kernel kills the engine. That signal is sent when the *thread* that forked ends, which
    is why the harness does not fork engines itself: it may be called in any thread. The keeper has only one.
-3. The keeper ends when the engine has ended, and not before.
+3. The keeper ends when the engine has ended, and not before; and then nothing lives on that the engine has started. Servers of
+   PostgreSQL leave by themselves when the first of them is gone, but not while they are stopped, and not at once.
 """
 
 import ctypes
@@ -16,8 +17,10 @@ import os
 import select
 import signal
 import sys
+from contextlib import suppress
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: who loses its parent becomes our child
 
 
 def main() -> None:
@@ -28,6 +31,8 @@ def main() -> None:
     signal.set_wakeup_fd(wake_at, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     keeper = os.getpid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1)
     engine = os.fork()
     if engine == 0:
         _become(command, log, keeper)
@@ -44,8 +49,31 @@ def main() -> None:
         if any(source != ended_at for source, _ in news.poll()):
             os.kill(engine, signal.SIGKILL)
             os.waitpid(engine, 0)
+            break
+        os.read(ended_at, 100)  # It, or a child that it left to us, has ended, or was only stopped or continued.
+    if sys.platform == "linux":
+        _end_orphans()
+
+
+def _end_orphans() -> None:
+    while True:
+        for orphan in _children():
+            os.kill(orphan, signal.SIGKILL)  # Ours, and so its number stays its own until we have waited for it.
+        try:
+            os.waitpid(-1, 0)  # What it had started comes to us in its turn.
+        except ChildProcessError:
             return
-        os.read(ended_at, 100)  # It has ended, or was only stopped or continued.
+
+
+def _children() -> list[int]:
+    found = []
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit():
+                with suppress(FileNotFoundError, ProcessLookupError), open(f"{entry.path}/stat") as stat:  # noqa: PTH123
+                    if int(stat.read().rpartition(") ")[2].split()[1]) == os.getpid():
+                        found.append(int(entry.name))
+    return found
 
 
 def _become(command: list[str], log: str, keeper: int) -> None:

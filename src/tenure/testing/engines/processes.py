@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -35,9 +36,18 @@ class Process:
             os.kill(self.pid, number)
 
     def pause(self) -> None:
-        """Stop it; on return none of its threads runs any more."""
+        """Stop it and what it has started; on return none of their threads runs any more."""
         self.signal(signal.SIGSTOP)
-        wait_for(lambda: self.ended or self._stands_still(), 10)
+        wait_for(lambda: self.ended or _stands_still(self.pid), 10)  # It starts nothing more.
+        for child in _started_by(self.pid):
+            _send(child, signal.SIGSTOP)
+        wait_for(lambda: self.ended or all(map(_stands_still, _started_by(self.pid))), 10)
+
+    def resume(self) -> None:
+        """Let it run on after a pause."""
+        for child in _started_by(self.pid):
+            _send(child, signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for its end; returns whether it has come."""
@@ -60,17 +70,6 @@ class Process:
             assert pipe is not None
             pipe.close()
 
-    def _stands_still(self) -> bool:
-        threads = Path(f"/proc/{self.pid}/task")
-        if not threads.exists():  # Not Linux, or it has just ended.
-            return True
-        try:
-            # The state is what follows the name, and the name may hold anything, a bracket too.
-            states = [(thread / "stat").read_text().rpartition(") ")[2][0] for thread in threads.iterdir()]
-        except (FileNotFoundError, ProcessLookupError):
-            return False  # A thread ended while we looked.
-        return set(states) <= {"T", "Z"}
-
 
 def wait_for(condition: Callable[[], bool], timeout_s: float) -> bool:
     """Look at ``condition`` until it holds or the time is up; returns whether it held."""
@@ -80,3 +79,36 @@ def wait_for(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(_LOOK_S)
     return True
+
+
+def _started_by(pid: int) -> list[int]:
+    """The processes that one has started, and that those have, and so on. Nothing where there is no /proc to look into."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(") ")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        children.setdefault(parent, []).append(int(folder.name))
+    found, todo = [], [pid]
+    while todo:
+        todo = [child for parent in todo for child in children.get(parent, ())]
+        found += todo
+    return found
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _stands_still(pid: int) -> bool:
+    threads = Path(f"/proc/{pid}/task")
+    if not threads.exists():  # Not Linux, or it has just ended.
+        return True
+    try:
+        # The state is what follows the name, and the name may hold anything, a bracket too.
+        states = [(thread / "stat").read_text().rpartition(") ")[2][0] for thread in threads.iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # A thread ended while we looked.
+    return set(states) <= {"T", "Z"}
