@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint packages engines sim sim-million bench docs clean
+.PHONY: help demo test test-matrix check lint packages engines sim sim-million bench docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,9 @@ demo: $(STAMP)  ## Freeze and kill leaders of a real ledger, and see which write
 
 test: lint packages  ## Everything that must pass before a merge: linters and all tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests
+
+test-matrix: $(STAMP) packages  ## Let zombies write by every kind of store to every kind of sink, and show what was accepted
+	$(BIN)/pytest -q tests/chaos/test_matrix.py
 
 check: lint  ## The quick part of test, under two minutes, and a short simulation
 	$(BIN)/pytest -n $(JOBS) tests/unit tests/scripts tests/tidy tests/contract

@@ -25,6 +25,7 @@ from tenure.testing.engines import (
     installed,
 )
 from tenure.testing.engines.cluster import Cluster
+from tests.chaos.matrix import table
 from tests.sharing import SharedClusters, group_of, name_of, shared_by
 
 _MISSING = "ENGINE MISSING: "
@@ -170,3 +171,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("engines are missing", red=True, bold=True)
     for what, count in sorted(missing.items()):
         terminalreporter.line(f"{count} tests were NOT RUN: {what}")
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
+    for line in table(found for report in reports for found in report.user_properties):
+        terminalreporter.line(line)

@@ -1,26 +1,31 @@
 """A candidate for the test of zombies: leads, writes all the time, and never listens to anybody who tells it to stop.
 
 Its writer is a task of its own, which no loss cancels: it writes under the token that it has until it is told of another,
-as a leader does that was frozen between its check and its write. Every write goes to both sinks, or, with ``unfenced``,
+as a leader does that was frozen between its check and its write. Every write goes to every target, or, with ``unfenced``,
 to the same places without a fence. When the writer finds that it has slept, it says at once whether it still believes.
+While it writes it holds a lock on a file, so that who freezes it can see that it is not in the middle of a write.
 
 Speaks in lines of JSON on stdout. Ends when its stdin does.
 """
 
 import asyncio
+import fcntl
 import json
-import sqlite3
 import sys
 import threading
 import time
-from contextlib import AsyncExitStack, closing
-from typing import Any
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import tenure
 from tenure.errors import StaleToken, StoreError, TenureError
-from tenure.sinks import SQLiteSink
+from tests.chaos.targets import Target, sinks_of, target
 
-WRITE_EVERY_S = 0.02
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WRITE_EVERY_S = 0.05
 SLEPT_S = 1.0
 
 
@@ -29,155 +34,52 @@ def say(**words: Any) -> None:
 
 
 class Writer:
-    """Writes under the last token that it was given, to the engine and to the database."""
+    """Writes under the last token that it was given, to every target."""
 
-    def __init__(self, name: str, engine: Any, database: str, fenced: bool) -> None:
-        self.name, self.engine, self.database, self.fenced = name, engine, database, fenced
-        self.ledger = SQLiteSink(database)
+    def __init__(self, election: str, targets: dict[str, Target], busy: Path, fenced: bool) -> None:
+        self.election, self.targets, self.fenced = election, targets, fenced
+        self.busy = busy.open("w")
         self.term: tenure.Tenure | None = None
+
+    @contextmanager
+    def writing(self) -> "Iterator[None]":
+        fcntl.flock(self.busy, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self.busy, fcntl.LOCK_UN)
 
     async def run(self) -> None:
         before, wrote = time.monotonic(), set[tuple[int, str]]()
         while True:
             await asyncio.sleep(WRITE_EVERY_S)
             now = time.monotonic()
-            slept, before = now - before > SLEPT_S, now
-            term = self.term
-            if term is None:
-                continue
-            if slept:
-                say(event="woke", token=term.token, valid=term.valid)
-            for sink, write in (("engine", self.to_engine), ("database", self.to_database)):
-                try:
-                    await write(term)
-                except StaleToken:
-                    say(event="refused", token=term.token, sink=sink)
-                except (StoreError, TenureError) as error:
-                    say(event="failed", token=term.token, sink=sink, error=str(error))
-                else:
-                    if slept:
-                        say(event="accepted", token=term.token, sink=sink)
-                    if (term.token, sink) not in wrote:
-                        wrote.add((term.token, sink))
-                        say(event="wrote", token=term.token, sink=sink)
+            slept, term = now - before > SLEPT_S, self.term
+            if term is not None:
+                if slept:
+                    say(event="woke", token=term.token, valid=term.valid)
+                with self.writing():
+                    for sink, each in self.targets.items():
+                        outcome = await self.write(term, sink, each)
+                        if outcome != "accepted" or slept:
+                            say(event=outcome, token=term.token, sink=sink)
+                        if outcome == "accepted" and (term.token, sink) not in wrote:
+                            wrote.add((term.token, sink))
+                            say(event="wrote", token=term.token, sink=sink)
+            before = time.monotonic()
 
-    async def to_engine(self, term: tenure.Tenure) -> None:
-        await self.engine.write(term, self.name, self.fenced)
-
-    async def to_database(self, term: tenure.Tenure) -> None:
-        def insert(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO written (token) VALUES (?)", (term.token,))
-
-        if self.fenced:
-            await self.ledger.run(term, insert)
-        else:
-            with closing(sqlite3.connect(self.database, isolation_level=None, timeout=10)) as connection:
-                insert(connection)
+    async def write(self, term: tenure.Tenure, sink: str, each: Target) -> str:
+        try:
+            await (each.write if self.fenced else each.write_unfenced)(term, self.election)
+        except StaleToken:
+            return "refused"
+        except (StoreError, TenureError) as error:
+            return f"failed: {sink}: {error}"
+        return "accepted"
 
 
-class EtcdTarget:
-    """Every write is a key, so that what was accepted, and in which order, can be read afterwards."""
-
-    def __init__(self, url: str) -> None:
-        from tenure.sinks import EtcdSink
-
-        self.sink, self.count = EtcdSink(url), 0
-
-    async def write(self, term: tenure.Tenure, name: str, fenced: bool) -> None:
-        from tenure.clients.etcd.messages import Put, Txn
-
-        self.count += 1
-        put = Put(f"written/{name}/{term.token}/{self.count}".encode(), str(term.token).encode())
-        if fenced:
-            await self.sink.bind(term).txn(success=[put])
-        else:
-            await self.sink._client.txn(Txn((), (put,)), operation="write")
-
-
-class ZooKeeperTarget:
-    """The same with nodes, whose numbers are their order."""
-
-    def __init__(self, url: str) -> None:
-        from tenure.sinks import ZooKeeperSink
-
-        self.sink = ZooKeeperSink(url)
-
-    async def write(self, term: tenure.Tenure, name: str, fenced: bool) -> None:
-        from tenure.clients.zookeeper.wire import ANYBODY, create
-
-        path, token = f"/written-{name}/n-", str(term.token).encode()
-        if fenced:
-            await self.sink.bind(term).create(path, token, sequential=True)
-        else:
-            await (await self.sink._open()).ask(create(path, token, ANYBODY, sequential=True))
-
-
-class ConsulTarget:
-    """The same with keys, whose indexes are their order."""
-
-    def __init__(self, url: str) -> None:
-        from tenure.sinks import ConsulSink
-
-        self.sink, self.count = ConsulSink(url), 0
-
-    async def write(self, term: tenure.Tenure, name: str, fenced: bool) -> None:
-        from tenure.clients.consul.messages import put
-
-        self.count += 1
-        op = put(f"written/{name}/{term.token}/{self.count}", str(term.token).encode())
-        if fenced:
-            await self.sink.bind(term).txn([op])
-        else:
-            await self.sink._client.txn([op], operation="write")
-
-
-class KubernetesTarget:
-    """Every write appends its token to the list in one ConfigMap, whose versions are their order."""
-
-    def __init__(self, url: str) -> None:
-        from tenure.sinks import KubernetesSink
-
-        self.object = "configmaps/written-{fence}"
-        self.sink = KubernetesSink(url, self.object)
-
-    async def write(self, term: tenure.Tenure, name: str, fenced: bool) -> None:
-        def append(written: dict[str, Any]) -> None:
-            data = written.setdefault("data", {"election": name, "tokens": ""})
-            data["tokens"] += f"{term.token} "
-
-        if fenced:
-            await self.sink.bind(term).update(self.object, append)
-        else:
-            await self._unfenced(f"unfenced-{name}", append)
-
-    async def _unfenced(self, name: str, append: Any) -> None:
-        from tenure.clients.kubernetes import Conflict, NotThere
-
-        client, path = self.sink._client, "/api/v1/namespaces/default/configmaps"
-        while True:
-            try:
-                found = await client.get(f"{path}/{name}", operation="write")
-                append(found)
-                await client.replace(f"{path}/{name}", found, operation="write")
-            except NotThere:
-                new = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-                await client.create(path, new, operation="write")
-            except Conflict:
-                continue
-            else:
-                return
-
-
-TARGETS: dict[str, type[EtcdTarget] | type[ZooKeeperTarget] | type[ConsulTarget] | type[KubernetesTarget]] = {
-    "etcd": EtcdTarget,
-    "zookeeper": ZooKeeperTarget,
-    "consul": ConsulTarget,
-    "kubernetes": KubernetesTarget,
-}
-
-
-async def main(url: str, name: str, database: str, fenced: bool) -> None:
-    target = TARGETS[url.partition(":")[0]](url)
+async def main(store_url: str, election: str, places: dict[str, str], busy: Path, fenced: bool) -> None:
+    targets = {kind: target(kind, place) for kind, place in places.items()}
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def until_stdin_ends() -> None:
@@ -186,10 +88,13 @@ async def main(url: str, name: str, database: str, fenced: bool) -> None:
 
     threading.Thread(target=until_stdin_ends, daemon=True).start()
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(target.sink)
-        writer = Writer(name, target, database, fenced)
-        stack.enter_context(writer.ledger)
-        store = await stack.enter_async_context(tenure.open_store(url))
+        for each in targets.values():
+            if hasattr(each.sink, "__aenter__"):
+                await stack.enter_async_context(each.sink)
+            else:
+                stack.enter_context(each.sink)
+        writer = Writer(election, targets, busy, fenced)
+        store = await stack.enter_async_context(tenure.open_store(store_url))
 
         async def body(term: tenure.Tenure) -> None:
             writer.term = term
@@ -199,8 +104,8 @@ async def main(url: str, name: str, database: str, fenced: bool) -> None:
             finally:
                 say(event="ended", token=term.token)
 
-        sinks = [target.sink, writer.ledger] if fenced else []
-        lead = asyncio.create_task(tenure.Election(store, name, ttl=4).lead(body, sinks=sinks))
+        sinks = sinks_of(targets) if fenced else []
+        lead = asyncio.create_task(tenure.Election(store, election, ttl=4).lead(body, sinks=sinks))
         write = asyncio.create_task(writer.run())
         await done.wait()
         for task in (lead, write):
@@ -209,4 +114,5 @@ async def main(url: str, name: str, database: str, fenced: bool) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], fenced=sys.argv[4] == "fenced"))
+    order = json.loads(sys.argv[1])
+    asyncio.run(main(order["store"], order["election"], order["targets"], Path(order["busy"]), order["fenced"]))

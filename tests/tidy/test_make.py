@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ["help", "demo", "test", "check", "engines", "sim", "sim-million", "bench", "docs", "clean"]
+TARGETS = ["help", "demo", "test", "test-matrix", "check", "engines", "sim", "sim-million", "bench", "docs", "clean"]
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,175 @@
+"""The engines that zombies contend in and write to, and what can be read there afterwards, with tools that are not ours."""
+
+import json
+import sqlite3
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import accumulate
+from operator import itemgetter
+from pathlib import Path
+from typing import Protocol
+
+from kazoo.client import KazooClient
+
+from tenure.testing.engines import ConsulCluster, EtcdCluster, KubernetesCluster, ZooKeeperEnsemble
+
+
+class Place(Protocol):
+    """A running engine: ``store`` is the URL of elections in it, ``target`` what its Target is made of."""
+
+    @property
+    def store(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    def prepare(self, election: str) -> None:
+        """Make whatever must be there before the first write for this election."""
+
+    def blocked(self) -> bool:
+        """Say whether somebody who was frozen holds up everybody else here, as only files let one do."""
+        ...
+
+    def written(self, election: str) -> list[int]:
+        """The tokens that were written for it, in the order in which they landed."""
+        ...
+
+
+class InSQLite:
+    def __init__(self, folder: Path) -> None:
+        self.database, self.elections = folder / "written.db", folder / "elections.db"
+        self.store, self.target = f"sqlite://{self.elections}", str(self.database)
+        with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
+            connection.execute(
+                "CREATE TABLE written (entry INTEGER PRIMARY KEY AUTOINCREMENT, election, token INTEGER)"
+            )
+
+    def prepare(self, election: str) -> None:
+        pass
+
+    def blocked(self) -> bool:
+        for file in (self.database, self.elections):
+            with closing(sqlite3.connect(file, isolation_level=None, timeout=0)) as connection:
+                try:
+                    connection.execute("BEGIN EXCLUSIVE")  # not even a reader may be inside
+                except sqlite3.OperationalError:
+                    return True
+                connection.execute("ROLLBACK")
+        return False
+
+    def written(self, election: str) -> list[int]:
+        with closing(sqlite3.connect(self.database)) as connection:
+            rows = connection.execute("SELECT token FROM written WHERE election = ? ORDER BY entry", [election])
+            return [token for (token,) in rows]
+
+
+class InEtcd:
+    def __init__(self, cluster: EtcdCluster) -> None:
+        self.cluster, self.store, self.target = cluster, cluster.url, cluster.url
+
+    def prepare(self, election: str) -> None:
+        pass
+
+    def blocked(self) -> bool:
+        return False
+
+    def written(self, election: str) -> list[int]:
+        query = ["get", "--prefix", f"written/{election}/", "--sort-by=CREATE", "--order=ASCEND", "--print-value-only"]
+        return [int(line) for line in self.cluster.ctl(*query).split()]
+
+
+class InZooKeeper:
+    def __init__(self, ensemble: ZooKeeperEnsemble, client: KazooClient) -> None:
+        self.store, self.target, self.client = ensemble.url, ensemble.url, client
+
+    def prepare(self, election: str) -> None:
+        self.client.create(f"/written-{election}")
+
+    def blocked(self) -> bool:
+        return False
+
+    def written(self, election: str) -> list[int]:
+        path = f"/written-{election}"
+        return [int(self.client.get(f"{path}/{name}")[0]) for name in sorted(self.client.get_children(path))]
+
+
+class InConsul:
+    def __init__(self, cluster: ConsulCluster) -> None:
+        self.cluster, self.store, self.target = cluster, cluster.url, cluster.url
+
+    def prepare(self, election: str) -> None:
+        pass
+
+    def blocked(self) -> bool:
+        return False
+
+    def written(self, election: str) -> list[int]:
+        pairs = json.loads(self.cluster.api("GET", f"/v1/kv/written/{election}/?recurse&consistent"))
+        return [int(b64decode(pair["Value"])) for pair in sorted(pairs, key=itemgetter("ModifyIndex"))]
+
+
+class InKubernetes:
+    def __init__(self, cluster: KubernetesCluster) -> None:
+        self.cluster, self.store, self.target = cluster, cluster.url, cluster.url
+
+    def prepare(self, election: str) -> None:
+        pass
+
+    def blocked(self) -> bool:
+        return False
+
+    def written(self, election: str) -> list[int]:
+        objects = json.loads(self.cluster.kubectl("get", "configmaps", "--output=json"))["items"]
+        (data,) = (one["data"] for one in objects if one.get("data", {}).get("election") == election)
+        return [int(token) for token in data["tokens"].split()]
+
+
+@contextmanager
+def sqlite(folder: Path, _: int) -> Iterator[InSQLite]:
+    yield InSQLite(folder)
+
+
+@contextmanager
+def etcd(_: Path, size: int) -> Iterator[InEtcd]:
+    with EtcdCluster(size) as cluster:
+        yield InEtcd(cluster)
+
+
+@contextmanager
+def zookeeper(_: Path, size: int) -> Iterator[InZooKeeper]:
+    with ZooKeeperEnsemble(size, tick_ms=500) as ensemble:  # With 200 a busy machine costs it its leader.
+        client = KazooClient(",".join(ensemble.endpoints))
+        client.start()
+        try:
+            yield InZooKeeper(ensemble, client)
+        finally:
+            client.stop()
+            client.close()
+
+
+@contextmanager
+def consul(_: Path, size: int) -> Iterator[InConsul]:
+    with ConsulCluster(size, session_ttl_min_s=1) as cluster:
+        yield InConsul(cluster)
+
+
+@contextmanager
+def kubernetes(_: Path, size: int) -> Iterator[InKubernetes]:
+    with KubernetesCluster(etcd_size=size) as cluster:
+        yield InKubernetes(cluster)
+
+
+# How each is started: in a folder, with so many nodes.
+PLACES: dict[str, Callable[[Path, int], AbstractContextManager[Place]]] = {
+    "sqlite": sqlite,
+    "etcd": etcd,
+    "zookeeper": zookeeper,
+    "consul": consul,
+    "kubernetes": kubernetes,
+}
+
+
+def descents(tokens: list[int]) -> int:
+    """How many writes landed after one with a larger token: each is a stale write that was accepted."""
+    return sum(token < highest for token, highest in zip(tokens, accumulate(tokens, max), strict=True))

@@ -1,0 +1,55 @@
+"""Every kind of store with every kind of sink: a zombie's writes are refused in all of them, and without a fence in none.
+
+One row of the matrix is one test: its leaders write to all sinks at once. ``make test-matrix`` prints the whole table: how
+many stale writes were tried, how many of them landed, and how many landed where there was no fence.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.game import Game, play
+from tests.chaos.matrix import Cell, record
+from tests.chaos.places import PLACES, Place, descents
+
+ROUNDS = 2
+pytestmark = pytest.mark.xdist_group("matrix")
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place]]:
+    """One of each, with one node: who votes for what has no part in this."""
+    with ExitStack() as stack:
+        folder = tmp_path_factory.mktemp("matrix")
+        yield {kind: stack.enter_context(start(folder, 1)) for kind, start in PLACES.items()}
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("store", PLACES)
+def test_a_zombie_is_refused_by_every_sink(
+    store: str, places: dict[str, Place], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    fenced = Game(places[store], f"fenced-{store}", places, tmp_path, fenced=True)
+    control = Game(places[store], f"control-{store}", places, tmp_path, fenced=False)
+
+    async def both() -> list[str]:
+        games = await asyncio.gather(play(fenced, ROUNDS), play(control, 1))
+        return [word["sink"] for word in games[0] if word["event"] == "refused"]
+
+    refused = asyncio.run(both())
+    row = {
+        kind: Cell(
+            tried=refused.count(kind),
+            accepted=descents(place.written(fenced.election)),
+            accepted_without=descents(place.written(control.election)),
+        )
+        for kind, place in places.items()
+    }
+    record(record_property, store, row)
+    for kind, cell in row.items():
+        assert cell.tried == ROUNDS, kind
+        assert cell.accepted == 0, kind
+        assert cell.accepted_without > 0, kind
