@@ -22,7 +22,7 @@ test: lint packages  ## Everything that must pass before a merge: linters and al
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests
 
 test-matrix: $(STAMP) packages  ## Let zombies write by every kind of store to every kind of sink, and show what was accepted
-	$(BIN)/pytest -q tests/chaos/test_matrix.py
+	$(BIN)/pytest -q tests/chaos/test_matrix.py tests/chaos/test_set.py
 
 check: lint  ## The quick part of test, under two minutes, and a short simulation
 	$(BIN)/pytest -n $(JOBS) tests/unit tests/scripts tests/tidy tests/contract

@@ -25,7 +25,7 @@ from tenure.testing.engines import (
     installed,
 )
 from tenure.testing.engines.cluster import Cluster
-from tests.chaos.matrix import table
+from tests.chaos.results import shown
 from tests.sharing import SharedClusters, group_of, name_of, shared_by
 
 _MISSING = "ENGINE MISSING: "
@@ -172,5 +172,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for what, count in sorted(missing.items()):
         terminalreporter.line(f"{count} tests were NOT RUN: {what}")
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
-    for line in table(found for report in reports for found in report.user_properties):
+    for line in shown(found for report in reports for found in report.user_properties):
         terminalreporter.line(line)

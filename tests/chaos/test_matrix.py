@@ -5,15 +5,15 @@ many stale writes were tried, how many of them landed, and how many landed where
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.game import Game, play
-from tests.chaos.matrix import Cell, record
 from tests.chaos.places import PLACES, Place, descents
+from tests.chaos.results import Cell, Record, record_row
 
 ROUNDS = 2
 pytestmark = pytest.mark.xdist_group("matrix")
@@ -30,7 +30,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("store", PLACES)
 def test_a_zombie_is_refused_by_every_sink(
-    store: str, places: dict[str, Place], tmp_path: Path, record_property: Callable[[str, object], None]
+    store: str, places: dict[str, Place], tmp_path: Path, record_property: Record
 ) -> None:
     fenced = Game(places[store], f"fenced-{store}", places, tmp_path, fenced=True)
     control = Game(places[store], f"control-{store}", places, tmp_path, fenced=False)
@@ -48,7 +48,7 @@ def test_a_zombie_is_refused_by_every_sink(
         )
         for kind, place in places.items()
     }
-    record(record_property, store, row)
+    record_row(record_property, store, row)
     for kind, cell in row.items():
         assert cell.tried == ROUNDS, kind
         assert cell.accepted == 0, kind
