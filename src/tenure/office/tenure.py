@@ -50,7 +50,7 @@ class Tenure:
     @property
     def margin(self) -> float | None:
         """The least number of seconds that was left when a renewal came: how close it was. None: none has come yet."""
-        margin_ns = self._term.margin_ns
+        margin_ns = self._term.held.margin_ns
         return None if margin_ns is None else margin_ns / 1e9
 
     @property
