@@ -10,12 +10,9 @@ from anyio.lowlevel import checkpoint
 
 from tenure.errors import Unreachable
 from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
-from tenure.stores.base import Group, Roll
-from tenure.stores.groups import ListedGroup
 from tenure.stores.memory import MemoryEngine, MemoryStore, _Record
 from tenure.testing import ContractBroken, MemoryRig, check_store
 from tenure.testing.finding_contract import FINDING
-from tenure.testing.group_contract import GROUPS
 from tenure.testing.store_contract import OFFICE, Make
 
 
@@ -132,63 +129,6 @@ class LosesTheOrder(_RenewsTogether):
         return (await super().renew_together(grants))[::-1]
 
 
-class _HasGroups(_RenewsTogether):
-    """An honest one; each below is not."""
-
-    def group(self) -> Group:
-        return ListedGroup(self)
-
-
-class _Broken(ListedGroup):
-    """Its store makes groups like this one."""
-
-    @classmethod
-    def store(cls) -> type[MemoryStore]:
-        return type(cls.__name__, (_HasGroups,), {"group": lambda store: cls(store)})  # noqa: PLW0108  (a class does not bind)
-
-
-class RenewsWhoHasLeft(_Broken):
-    def discard(self, grant: Grant) -> None:
-        pass
-
-
-class RenewsNobody(_Broken):
-    async def renew(self) -> Roll:
-        return Roll(frozenset(), ())
-
-
-class NamesOnce(_Broken):
-    named: frozenset[Bid] = frozenset()
-
-    async def renew(self) -> Roll:
-        ended = (await super().renew()).ended
-        news, self.named = frozenset(ended - self.named), self.named | ended
-        return Roll(news, ())
-
-
-class TrustsWhoComes(_Broken):
-    async def renew(self) -> Roll:
-        roll = await super().renew()
-        for bid in roll.ended:
-            del self._grants[bid]
-        return roll
-
-
-class NamesNobody(_Broken):
-    async def renew(self) -> Roll:
-        return Roll(frozenset(), (await super().renew()).asked)
-
-
-class ForgetsWhenCancelled(_Broken):
-    cancelled = False
-
-    async def renew(self) -> Roll:
-        was_cancelled, self.cancelled = self.cancelled, True
-        await checkpoint()
-        self.cancelled = False
-        return Roll(frozenset(self._grants), ()) if was_cancelled else await super().renew()
-
-
 class TheDeadLinger(MemoryEngine):
     def claim(self, bid: Bid, now: int) -> Grant | Wait:
         record = self._records.get(bid.election, _Record())
@@ -292,12 +232,6 @@ BROKEN: list[tuple[str, Make]] = [
     ("renewing-together-is-renewing-each", MemoryRig.maker(store=RenewsTheFirst)),
     ("renewing-together-is-renewing-each", MemoryRig.maker(store=AllOrNone)),
     ("renewing-together-is-renewing-each", MemoryRig.maker(store=LosesTheOrder)),
-    ("group-is-renewed-and-nobody-else", MemoryRig.maker(store=RenewsWhoHasLeft.store())),
-    ("group-is-renewed-and-nobody-else", MemoryRig.maker(store=RenewsNobody.store())),
-    ("group-names-who-has-ended-every-time", MemoryRig.maker(store=NamesOnce.store())),
-    ("group-names-who-has-ended-every-time", MemoryRig.maker(store=NamesNobody.store())),
-    ("group-names-who-has-ended-every-time", MemoryRig.maker(store=TrustsWhoComes.store())),
-    ("cancelled-group-renewal-leaves-nothing", MemoryRig.maker(store=ForgetsWhenCancelled.store())),
     ("office-lasts-its-ttl-and-no-longer", MemoryRig.maker(TheDeadLinger)),
     ("tokens-rise-through-release", MemoryRig.maker(ReleaseGivesTheTokenBack)),
     ("tokens-rise-through-expiry", MemoryRig.maker(ClaimRevives)),
@@ -314,7 +248,7 @@ BROKEN: list[tuple[str, Make]] = [
 
 
 def test_every_promise_about_the_office_can_fail() -> None:
-    assert {promise for promise, _ in BROKEN} == {*OFFICE, *FINDING, *GROUPS}
+    assert {promise for promise, _ in BROKEN} == {*OFFICE, *FINDING}
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

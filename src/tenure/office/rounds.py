@@ -181,17 +181,22 @@ class Rounds:
             told_of_broken_store(self._loop, error)
         outcome = broken("renew", crew.store) if error is not None else task.result()
         begun.waiting, begun.over = crew.heard(outcome, self._clock.now()), True
+        self._enrol(crew)
         try:
             for one in begun.waiting:
                 crew.tell(one, outcome)
             crew.look_after(outcome)
             self._timetable.set(begun, None)  # Last: if one of them raises, the rest look after the time themselves.
         finally:
-            if crew.cohort.members:
-                self._crews[id(crew.store), crew.timing] = crew  # The last one may have left before the first one came.
-                self._coming(crew.store, crew.timing, crew.cohort.due_at).crew = crew
-            else:
-                self.left(crew)
+            self._enrol(crew)  # Once more: the last of them may have left before the first newcomer was taken in.
+
+    def _enrol(self, crew: Crew) -> None:
+        """Have a crew renew again when it is due, if there is anybody in it."""
+        if crew.cohort.members:
+            self._crews[id(crew.store), crew.timing] = crew
+            self._coming(crew.store, crew.timing, crew.cohort.due_at).crew = crew
+        else:
+            self.left(crew)
 
 
 async def _renewed(crew: Crew) -> Roll | No | Unknown:
