@@ -56,12 +56,12 @@ class Asked(NamedTuple, Generic[M]):
 class Cohort(Generic[M]):
     """Those who are renewed together. Used by one driver, but ``valid_until`` and margins are read from any thread."""
 
-    __slots__ = ("_gone", "_margins", "_timing", "apart", "asked_at", "due_at", "heard_at", "members", "round_count", "sent_at", "valid_until")  # fmt: skip
+    __slots__ = ("_gone", "_margins", "_timing", "apart", "asked_at", "due_at", "heard_at", "members", "round_count", "valid_until")  # fmt: skip
 
     def __init__(self, timing: Timing) -> None:
         self.members: dict[Bid, M] = {}
         self.asked_at: int | None = None  # when the round began that is under way
-        self.sent_at = self.heard_at = 0  # of the last round that was answered
+        self.heard_at = 0  # when the last round was answered
         self.valid_until = 0
         self.due_at = NEVER  # when the next round should begin
         self.round_count = 0
@@ -153,7 +153,7 @@ class Cohort(Generic[M]):
         return self.valid_until - self._timing.grace_ns
 
     def _date(self, sent_at: int, now: int) -> None:
-        self.sent_at, self.heard_at = sent_at, now
+        self.heard_at = now
         self.round_count += 1
         self.due_at = self._timing.renew_at(sent_at)
         self.valid_until = self._timing.valid_until(sent_at)
