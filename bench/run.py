@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import consul
 import etcd
 import fence
+import files
 import imports
 import kubernetes
 import machine
@@ -39,6 +40,7 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "consul": consul.figures,
     "etcd": etcd.figures,
     "fence": fence.figures,
+    "files": files.figures,
     "imports": imports.figures,
     "kubernetes": kubernetes.figures,
     "machine": machine.figures,

@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from tenure.sinks.etcd import BoundEtcd as BoundEtcd
     from tenure.sinks.etcd import EtcdSink as EtcdSink
     from tenure.sinks.fence import Fence as Fence
+    from tenure.sinks.files import BlockingFiles as BlockingFiles
+    from tenure.sinks.files import BoundFiles as BoundFiles
+    from tenure.sinks.files import FileMark as FileMark
+    from tenure.sinks.files import FileSink as FileSink
     from tenure.sinks.kubernetes import BoundKubernetes as BoundKubernetes
     from tenure.sinks.kubernetes import KubernetesSink as KubernetesSink
+    from tenure.sinks.marks import AsyncMark as AsyncMark
+    from tenure.sinks.marks import Mark as Mark
+    from tenure.sinks.marks import MemoryMark as MemoryMark
+    from tenure.sinks.marks import SQLiteMark as SQLiteMark
+    from tenure.sinks.refusals import Refusals as Refusals
+    from tenure.sinks.repairing import Repair as Repair
     from tenure.sinks.sqlite import BoundSQLite as BoundSQLite
     from tenure.sinks.sqlite import SQLiteSink as SQLiteSink
     from tenure.sinks.sqlite import fenced_tables as fenced_tables
@@ -38,6 +48,16 @@ EXPORTS = {
     "BoundEtcd": "etcd",
     "EtcdSink": "etcd",
     "Fence": "fence",
+    "BlockingFiles": "files",
+    "BoundFiles": "files",
+    "FileMark": "files",
+    "FileSink": "files",
+    "AsyncMark": "marks",
+    "Mark": "marks",
+    "MemoryMark": "marks",
+    "SQLiteMark": "marks",
+    "Refusals": "refusals",
+    "Repair": "repairing",
     "BoundKubernetes": "kubernetes",
     "KubernetesSink": "kubernetes",
     "BoundSQLite": "sqlite",
