@@ -15,6 +15,7 @@ import consul
 import etcd
 import fence
 import files
+import http_sink
 import imports
 import kubernetes
 import machine
@@ -41,6 +42,7 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "etcd": etcd.figures,
     "fence": fence.figures,
     "files": files.figures,
+    "http_sink": http_sink.figures,
     "imports": imports.figures,
     "kubernetes": kubernetes.figures,
     "machine": machine.figures,

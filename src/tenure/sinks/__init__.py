@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tenure.sinks.files import BoundFiles as BoundFiles
     from tenure.sinks.files import FileMark as FileMark
     from tenure.sinks.files import FileSink as FileSink
+    from tenure.sinks.http import BoundHttp as BoundHttp
+    from tenure.sinks.http import HttpSink as HttpSink
     from tenure.sinks.kubernetes import BoundKubernetes as BoundKubernetes
     from tenure.sinks.kubernetes import KubernetesSink as KubernetesSink
     from tenure.sinks.marks import AsyncMark as AsyncMark
@@ -58,6 +60,8 @@ EXPORTS = {
     "SQLiteMark": "marks",
     "Refusals": "refusals",
     "Repair": "repairing",
+    "BoundHttp": "http",
+    "HttpSink": "http",
     "BoundKubernetes": "kubernetes",
     "KubernetesSink": "kubernetes",
     "BoundSQLite": "sqlite",

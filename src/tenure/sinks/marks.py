@@ -12,6 +12,7 @@ from inspect import isawaitable
 from threading import Lock
 from typing import Protocol
 
+import anyio
 from anyio import to_thread
 
 from tenure.errors import UnverifiedToken
@@ -19,7 +20,7 @@ from tenure.model import Token
 from tenure.model import token as checked
 from tenure.sinks.base import Verify
 from tenure.sinks.fence import Fence
-from tenure.sinks.verifying import confirmed, confirmed_now
+from tenure.sinks.verifying import confirmed
 
 
 class Mark(Protocol):
@@ -92,7 +93,7 @@ class SQLiteMark:
         from tenure.sinks.sqlite.sink import store_error  # noqa: PLC0415
 
         try:
-            if self._line.stands_at(fence, token):
+            if self._line.stands_at(fence, checked(token)):
                 return
             self._line.begin(fence, token, HOLD if known_only else RAISE)
             self._line.commit()
@@ -123,11 +124,11 @@ async def admit(mark: "Mark | AsyncMark", fence: str, token: Token, verify: Veri
 
 
 def admit_now(mark: Mark, fence: str, token: Token, verify: Verify | None) -> None:
-    """Ask a mark from a thread that may block. An ``async`` verify cannot be asked here, and confirms nothing."""
+    """Ask a mark from a thread that may block. An ``async`` verify gets an event loop of its own there."""
     try:
         mark.admit(fence, token, known_only=verify is not None)
     except UnverifiedToken:
-        if verify is None or not confirmed_now(verify, fence, token):
+        if verify is None or not anyio.run(confirmed, verify, fence, token):
             raise
         mark.admit(fence, token)
 

@@ -3,6 +3,7 @@
 import os
 
 from tenure.model import Token
+from tenure.model import token as checked
 from tenure.sinks.files.folder import WAIT_S, Folder
 
 
@@ -23,5 +24,5 @@ class FileMark:
 
     def admit(self, fence: str, token: Token, *, known_only: bool = False) -> None:
         """Raise the mark to ``token`` (see ``Mark.admit``)."""
-        if self._folder.highest(fence) != token:
+        if self._folder.highest(fence) != checked(token):
             self._folder.seal(fence, token, known_only=known_only)
