@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tenure.sinks.sqlite import present as present
     from tenure.sinks.sqlite import remove_triggers as remove_triggers
     from tenure.sinks.sqlite import withdraw as withdraw
+    from tenure.sinks.worker import Orders as Orders
     from tenure.sinks.zookeeper import BoundZooKeeper as BoundZooKeeper
     from tenure.sinks.zookeeper import ZooKeeperSink as ZooKeeperSink
 
@@ -72,6 +73,7 @@ EXPORTS = {
     "present": "sqlite",
     "remove_triggers": "sqlite",
     "withdraw": "sqlite",
+    "Orders": "worker",
     "BoundZooKeeper": "zookeeper",
     "ZooKeeperSink": "zookeeper",
 }
