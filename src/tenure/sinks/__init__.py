@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tenure.sinks.marks import SQLiteMark as SQLiteMark
     from tenure.sinks.refusals import Refusals as Refusals
     from tenure.sinks.repairing import Repair as Repair
+    from tenure.sinks.s3 import BoundS3 as BoundS3
+    from tenure.sinks.s3 import S3Sink as S3Sink
     from tenure.sinks.sqlite import BoundSQLite as BoundSQLite
     from tenure.sinks.sqlite import SQLiteSink as SQLiteSink
     from tenure.sinks.sqlite import fenced_tables as fenced_tables
@@ -65,6 +67,8 @@ EXPORTS = {
     "HttpSink": "http",
     "BoundKubernetes": "kubernetes",
     "KubernetesSink": "kubernetes",
+    "BoundS3": "s3",
+    "S3Sink": "s3",
     "BoundSQLite": "sqlite",
     "SQLiteSink": "sqlite",
     "fenced_tables": "sqlite",

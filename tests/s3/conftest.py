@@ -1,0 +1,61 @@
+"""moto's server as a local process: the only S3 server that is at hand everywhere. It keeps nothing on disk.
+
+It answers one request at a time. With threads it compares and writes in two steps, which no real S3 server does.
+"""
+
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from tenure.testing.engines.ports import claim_ports
+from tenure.testing.engines.processes import Process, wait_for
+
+_SERVER = """
+import sys
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_backend_app), threaded=False)
+"""
+
+
+def connect(url: str) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="key",
+        aws_secret_access_key="the secret of the key",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    (claim,) = claim_ports(1, "127.0.0.1")
+    log = tmp_path_factory.mktemp("moto") / "log"
+    process = Process([sys.executable, "-c", _SERVER, str(claim.port)], log)
+    try:
+        assert wait_for(lambda: process.ended or (log.exists() and b"Running on" in log.read_bytes()), 60), (
+            log.read_bytes()
+        )
+        yield f"http://127.0.0.1:{claim.port}"
+    finally:
+        process.kill()
+        claim.release()
+
+
+@pytest.fixture
+def client(server: str) -> Any:
+    return connect(server)
+
+
+@pytest.fixture
+def bucket(client: Any) -> str:
+    name = f"bucket-{uuid.uuid4()}"
+    client.create_bucket(Bucket=name)
+    return name
