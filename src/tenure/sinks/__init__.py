@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tenure.sinks.marks import MemoryMark as MemoryMark
     from tenure.sinks.marks import SQLiteMark as SQLiteMark
     from tenure.sinks.refusals import Refusals as Refusals
+    from tenure.sinks.repair import fences_of as fences_of
+    from tenure.sinks.repair import lower_fence as lower_fence
     from tenure.sinks.repairing import Repair as Repair
     from tenure.sinks.s3 import BoundS3 as BoundS3
     from tenure.sinks.s3 import S3Sink as S3Sink
@@ -62,6 +64,8 @@ EXPORTS = {
     "MemoryMark": "marks",
     "SQLiteMark": "marks",
     "Refusals": "refusals",
+    "fences_of": "repair",
+    "lower_fence": "repair",
     "Repair": "repairing",
     "BoundHttp": "http",
     "HttpSink": "http",

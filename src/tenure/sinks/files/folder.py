@@ -68,9 +68,18 @@ class Folder:
             self._raise(desk, token, fence, known_only=known_only)
 
     def highest(self, fence: str) -> int:
-        """Return where the fence stands, without the lock: the record is always whole."""
-        with self._opened("read") as desk:
-            return desk.record().highest.get(fence, 0)
+        """Return where the fence stands."""
+        return self.record("read").highest.get(fence, 0)
+
+    @property
+    def has_fences(self) -> bool:
+        """Whether anything was ever fenced here. To look at: nothing is made by looking."""
+        return os.path.exists(os.path.join(self.path, OWN, _RECORD))  # noqa: PTH110, PTH118  (all of this file is paths in texts)
+
+    def record(self, operation: str) -> Record:
+        """Return all that the folder remembers, without the lock: the record is always whole."""
+        with self._opened(operation) as desk:
+            return desk.record()
 
     def change(self, record_of: Callable[[Record], Record], operation: str) -> None:
         """Replace the record by what ``record_of`` makes of it."""

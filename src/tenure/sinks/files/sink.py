@@ -26,7 +26,7 @@ class BlockingFiles:
 
     def write_bytes(self, path: Path, content: bytes) -> None:
         """Replace the file, or make it. Its folder must be there; the mode of a file that is replaced stays."""
-        self._write(path, bytes(content))
+        self._write(path, bytes(memoryview(content)))
 
     def write_text(self, path: Path, content: str) -> None:
         """Replace the file by a text in UTF-8, or make it."""
@@ -69,7 +69,7 @@ class BoundFiles:
 
     async def write_bytes(self, path: Path, content: bytes) -> None:
         """Replace the file, or make it. Its folder must be there; the mode of a file that is replaced stays."""
-        await self._write(path, bytes(content))
+        await self._write(path, bytes(memoryview(content)))
 
     async def write_text(self, path: Path, content: str) -> None:
         """Replace the file by a text in UTF-8, or make it."""
