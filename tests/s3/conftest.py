@@ -1,6 +1,6 @@
 """moto's server as a local process: the only S3 server that is at hand everywhere. It keeps nothing on disk.
 
-It answers one request at a time. With threads it compares and writes in two steps, which no real S3 server does.
+It answers one request at a time: that a comparison and its write are one step is then certain, as it is of a real server.
 """
 
 import sys
@@ -23,15 +23,15 @@ run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_bac
 """
 
 
+CREDENTIALS: dict[str, Any] = {
+    "region_name": "us-east-1",
+    "aws_access_key_id": "key",
+    "aws_secret_access_key": "the secret of the key",
+}
+
+
 def connect(url: str) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=url,
-        region_name="us-east-1",
-        aws_access_key_id="key",
-        aws_secret_access_key="the secret of the key",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
+    return boto3.client("s3", **CREDENTIALS, endpoint_url=url, config=Config(retries={"total_max_attempts": 1}))
 
 
 @pytest.fixture(scope="module")

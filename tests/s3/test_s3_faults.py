@@ -5,13 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import boto3
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, StoreError, Unreachable, UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks import S3Sink
-from tests.s3.conftest import connect
+from tests.s3.conftest import CREDENTIALS, connect
 
 FENCE = "consul://h1/books"
 MANIFEST = "books/.tenure/manifest.json"
@@ -140,6 +141,30 @@ def test_an_answer_that_cannot_be_looked_up_either_has_no_known_outcome(heard: b
         anyio.run(sink.bind(term(1)).put, "x", b"new")
     found = anyio.run(sink_of(connect(server), bucket).get, "x")
     assert found == (b"new" if heard else b"old"), "its data must be there if it counts"
+
+
+def test_a_client_that_repeats_what_had_no_answer_is_not_beaten_by_itself(server: str, bucket: str) -> None:
+    """boto3 does so by default. The first try lands, its repeat finds something there, and that is its own."""
+    client, other = boto3.client("s3", **CREDENTIALS, endpoint_url=server), connect(server)
+    lost: list[str] = []
+
+    def lose(request: Any, **_: Any) -> None:
+        key = request.url.partition(f"{bucket}/")[2]
+        if key.rpartition("/")[0] not in lost and "probe" not in key:
+            lost.append(key.rpartition("/")[0])  # once for the data, once for the manifest
+            condition = (
+                {"IfNoneMatch": "*"} if "If-None-Match" in request.headers else {"IfMatch": request.headers["If-Match"]}
+            )
+            body = request.body if isinstance(request.body, bytes) else request.body.read()
+            other.put_object(Bucket=bucket, Key=key, Body=body, **condition)
+            request.reset_stream()
+            raise ReadTimeoutError(endpoint_url=server)
+
+    client.meta.events.register("before-send.s3.PutObject", lose)
+    sink = sink_of(client, bucket)
+    anyio.run(sink.bind(term(1)).update, "x", lambda content: (content or b"") + b"1")
+    assert lost == ["books/.tenure/data", "books/.tenure"]
+    assert anyio.run(sink.get, "x") == b"1"
 
 
 def test_a_write_of_several_objects_is_one_step(client: Any, bucket: str) -> None:

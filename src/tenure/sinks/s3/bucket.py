@@ -98,12 +98,17 @@ class Bucket:
 
     def add(self, content: bytes) -> str:
         """Put new data, under a key that nobody has used; returns that key."""
-        key = f"{_DATA}{secrets.token_hex(16)}"
-        try:
-            self._put(key, content, None, "write")
-        except Lost as lost:
-            raise lost.error from lost  # Whether or not it is there: nothing refers to it.
-        return key
+        for _ in range(_TRIES_MAX):
+            key = f"{_DATA}{secrets.token_hex(16)}"
+            try:
+                self._put(key, content, None, "write")
+            except Beaten:
+                continue  # By ourselves: a client of the user's repeats what had no answer. Another key is the sure way.
+            except Lost as lost:
+                # Whether or not it is there: nothing refers to it.
+                raise Unreachable(self.name, "write", lost.error.detail) from lost
+            return key
+        raise Refused(self.name, "write", "new data was refused again and again as if it were there already")
 
     def content(self, key: str) -> bytes | None:
         """Return data, or None if a later write has removed it."""
