@@ -252,6 +252,41 @@ def test_a_seal_waits_for_older_requests_under_way_and_lets_no_others_in(rig: Ri
     assert (answers, outcome) == ([200], ["sealed"])
 
 
+class SlowMark(MemoryMark):
+    """Has admitted token 7, and takes its time to say so."""
+
+    blocks = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.let_go = threading.Event(), threading.Event()
+
+    def admit(self, fence: str, token: Token, *, known_only: bool = False) -> None:
+        super().admit(fence, token, known_only=known_only)
+        if token == 7:
+            self.entered.set()
+            assert self.let_go.wait(30)
+
+
+def test_a_seal_waits_also_for_a_request_that_is_just_being_let_through(rig: Rig) -> None:
+    mark = SlowMark()
+    rig.start(Guard([Route("/", FENCE)], mark, seal_within_s=60))
+    answers: list[int] = []
+    slow = threading.Thread(target=lambda: answers.append(rig.ask("/slow", header(7))[0]))
+    slow.start()
+    assert mark.entered.wait(30)
+    outcome: list[object] = []
+    seal = sealing(rig, 8, outcome)
+    assert polled(lambda: rig.ask("/entries", header(6))[1].get("tenure-highest") == "8")
+    mark.let_go.set()
+    assert rig.service.entered.wait(30)
+    assert outcome == []  # The old request writes now. Whoever sealed must not lead yet.
+    rig.service.let_go.set()
+    for thread in (slow, seal):
+        thread.join()
+    assert (answers, outcome) == ([200], ["sealed"])
+
+
 def test_a_seal_that_waits_too_long_says_so_and_the_mark_stays_raised(rig: Rig) -> None:
     rig.start(plain(seal_within_s=0.05))
     slow = threading.Thread(target=rig.ask, args=("/slow", header(7)))
