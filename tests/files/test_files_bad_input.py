@@ -209,6 +209,29 @@ def test_a_disk_that_fails_before_and_after_the_rename_is_told_apart(
     assert kinds == {Refused, OutcomeUnknown}
 
 
+@pytest.mark.parametrize("token", [3, 5])
+def test_a_rename_that_fails_takes_the_fence_back_with_it(
+    token: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = FileSink(tmp_path)
+    sink.blocking(term(3)).write_bytes("ledger", b"old")
+    rename = os.rename
+
+    def failing(source: str, target: str, **folders: int) -> None:
+        if target == "ledger":
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        rename(source, target, **folders)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", failing)
+        with pytest.raises(Refused, match="lies on another file system"):
+            sink.blocking(term(token)).write_bytes("ledger", NEW)
+    assert (stands_at(tmp_path), content(tmp_path)) == (3, b"old")
+    assert kept(tmp_path) == ["fences.json", "lock"]
+    sink.blocking(term(4)).write_bytes("ledger", b"by another")
+    assert (stands_at(tmp_path), content(tmp_path)) == (4, b"by another")
+
+
 def test_a_lock_that_somebody_keeps_is_told_after_a_while(tmp_path: Path) -> None:
     sink = FileSink(tmp_path, wait_s=0.05)
     sink.blocking(term(1)).write_text("x", "x")

@@ -100,9 +100,8 @@ class Folder:
                 with self._locked(desk):
                     self._land(desk, draft, known_only=known_only)
             finally:
-                if (
-                    not desk.landed
-                ):  # After that it is where it belongs, or the record says that it still has to go there.
+                # After it counts, it is where it belongs, or the record says that it still has to go there.
+                if not desk.landed:
                     desk.remove(draft.temp)
 
     def _raise(self, desk: "_Desk", token: Token, fence: str, *, known_only: bool) -> None:
