@@ -11,6 +11,7 @@ comma cannot stand in it: where a server joins headers that came twice, the resu
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -62,6 +63,7 @@ def value_of(presented: Presented) -> str:
     return value
 
 
+@lru_cache(maxsize=256)  # A leader's requests carry the same text for a second at least, and often for a whole tenure.
 def read(value: str) -> Presented:
     """Return what a header's value says. Raises Malformed."""
     if len(value) > VALUE_MAX:
@@ -82,6 +84,7 @@ def read(value: str) -> Presented:
     return Presented(Token(token), fence, expires, found["signature"])
 
 
+@lru_cache(maxsize=256)
 def _encoded(fence: str) -> str:
     try:
         return quote(fence, safe=_UNRESERVED)

@@ -6,7 +6,6 @@ bounds for how long a header that was overheard can be used, by the clocks on th
 else: what is stale is judged by tokens alone.
 """
 
-import hashlib
 import hmac
 import time
 from collections.abc import Iterable
@@ -47,7 +46,7 @@ class Secret:
         return hmac.compare_digest(self._signature(presented), presented.signature or "")
 
     def _signature(self, presented: Presented) -> str:
-        return hmac.new(self._key, presented.signed_text, hashlib.sha256).hexdigest()
+        return hmac.digest(self._key, presented.signed_text, "sha256").hex()
 
 
 class Keys:
