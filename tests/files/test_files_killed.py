@@ -4,7 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,18 @@ from tenure.errors import Refused, StaleToken
 from tenure.model import Token
 from tenure.sinks import FileSink
 from tests.files.files_rig import FENCE, NEW, OLD, content, kept, killed_at, stands_at, term
+
+
+# The child of a fork makes its calls and dies; it never takes a lock that a thread of its parent could have held.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory, where there is one: a killed process loses nothing that the system has, so no disk is needed."""
+    memory = Path("/dev/shm")  # noqa: S108
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
 
 
 @pytest.fixture
