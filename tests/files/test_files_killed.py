@@ -17,7 +17,6 @@ from tenure.model import Token
 from tenure.sinks import FileSink
 from tests.files.files_rig import FENCE, NEW, OLD, content, kept, killed_at, stands_at, term
 
-
 # The child of a fork makes its calls and dies; it never takes a lock that a thread of its parent could have held.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
