@@ -10,8 +10,8 @@ from tenure import Election, StaleToken, Tenure, TenureOver, open_store
 from tenure.sinks import FileSink, HttpSink, MemoryMark
 from tenure.sinks.http import fence_httpx
 from tenure.web import FencedASGI, Guard, Route
+from tests.web.service import Service
 from tests.web.serving import asgi
-from tests.web.test_http_middleware import Service
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
