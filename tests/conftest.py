@@ -1,7 +1,7 @@
 """Options of our own, which pytest reads here before it reads its command line; and what tests of several folders share.
 
-A test that needs an engine starts it, or takes the fixture with its name: ``etcd``, ``zookeeper``, ``consul`` or
-``kubernetes``. If the engine is not on this machine, the test is skipped, and the end of the run says so with the command
+A test that needs an engine starts it, or takes the fixture with its name: ``etcd``, ``zookeeper``, ``consul``,
+``kubernetes`` or ``redis``. If the engine is not on this machine, the test is skipped, and the end of the run says so with the command
 that installs it. Where CI=true it fails instead: a build server that quietly tests less than it should is worse than none.
 """
 
@@ -19,6 +19,7 @@ from tenure.testing.engines import (
     EtcdCluster,
     KubernetesCluster,
     MissingEngine,
+    RedisCluster,
     ZooKeeperEnsemble,
     installed,
 )
@@ -113,6 +114,12 @@ def consul() -> ConsulCluster:
 def kubernetes() -> KubernetesCluster:
     """An API server over three nodes of etcd that tests share. Whoever kills one of them starts it again."""
     return _CLUSTERS.take("kubernetes", KubernetesCluster)
+
+
+@pytest.fixture
+def redis() -> RedisCluster:
+    """One server that tests share. Whoever kills it starts it again."""
+    return _CLUSTERS.take("redis", RedisCluster)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from tenure.testing.engines.cluster import EngineFailed, Node
 from tenure.testing.engines.consul import ConsulCluster
 from tenure.testing.engines.etcd import EtcdCluster
 from tenure.testing.engines.kubernetes import KubernetesCluster
+from tenure.testing.engines.redis import RedisCluster, RedisSentinels
 from tenure.testing.engines.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "KubernetesCluster",
     "MissingEngine",
     "Node",
+    "RedisCluster",
+    "RedisSentinels",
     "Tls",
     "ZooKeeperEnsemble",
     "installed",
