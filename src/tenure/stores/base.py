@@ -51,6 +51,7 @@ class Traits:
     ttl_max_ns: int
     expiry_slack_ns: int  # how long after its ttl a dead holder's office may stay taken
     expiry_slack_ttls: int = 0  # and for how many ttls more: some engines wait for longer than they were asked to
+    best_effort: str = ""  # what it cannot promise and others can, in words; empty: it keeps all that a store promises
 
     def slack_ns(self, ttl_ns: int) -> int:
         """Return for how long after such a ttl a dead holder's office may stay taken, all in all."""
