@@ -30,7 +30,15 @@ _COLOURS: Final = {Level.GOOD: "green", Level.WARNING: "yellow", Level.BAD: "bol
 @click.option("--ttl", type=DURATION, help=f"The lease that the store is to be good for.  {DEFAULT_TTL}")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 @click.option("--rbac", is_flag=True, help="Print the rights that elections need, for kubectl apply. Examines nothing.")
-def command(*, store: str | None, config: Path | None, ttl: float | None, as_json: bool, rbac: bool) -> int:
+def command(  # noqa: PLR0913  (click hands every option in)
+    *,
+    store: str | None,
+    config: Path | None,
+    accept_best_effort: bool | None,
+    ttl: float | None,
+    as_json: bool,
+    rbac: bool,
+) -> int:
     """Say whether elections will work at a store.
 
     It looks at every member that the URL names, and holds an election of its own, whose name nobody else has and which is
@@ -44,8 +52,8 @@ def command(*, store: str | None, config: Path | None, ttl: float | None, as_jso
       tenure doctor --json | jq '.findings[] | select(.level != "good")'
       tenure doctor --store kubernetes://prod --rbac | kubectl apply -f -
     """
-    settings = settings_of(store=store, config=config, ttl=ttl, reading=True)
-    engine = make_store(settings.store, {})
+    settings = settings_of(store=store, config=config, ttl=ttl, accept_best_effort=accept_best_effort, reading=True)
+    engine = make_store(settings.store, {}, accept_best_effort=settings.accept_best_effort)
     if rbac:
         click.echo(_rights(engine), nl=False)
         return 0

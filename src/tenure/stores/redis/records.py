@@ -6,7 +6,7 @@ cannot be read is refused in one line that names the key.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tenure.clients.redis.resp import Argument, Reply
@@ -138,6 +138,25 @@ def status_in(told: Reply, keys: Keys, now_us: int, address: str) -> ElectionSta
         resign_asked=parts[5] is not None,
         standbys=tuple(sorted(standbys, key=str)),
     )
+
+
+def merged(election: str, told: Sequence[ElectionStatus], majority: int) -> ElectionStatus:
+    """Return one election as several servers tell of it: in office is who is so by the word of a majority."""
+    standbys = tuple(sorted({holder for status in told for holder in status.standbys}, key=str))
+    by_whom: dict[Incumbent, list[ElectionStatus]] = {}
+    for status in told:
+        if status.incumbent is not None:
+            by_whom.setdefault(status.incumbent, []).append(status)
+    for statuses in by_whom.values():
+        if len(statuses) >= majority:
+            asked = any(status.resign_asked for status in statuses)
+            return replace(statuses[0], resign_asked=asked, standbys=standbys)
+    return ElectionStatus(election, None, None, None, resign_asked=False, standbys=standbys)
+
+
+def number_in(part: Reply) -> int:
+    """Return the number that a text is; 0 for none."""
+    return int(text_in(part) or "0")
 
 
 def holder_in(text: str) -> Holder:
