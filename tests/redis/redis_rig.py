@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 from anyio import to_thread
@@ -31,8 +32,7 @@ class RedisRig:
 
     async def delete_record(self, election: str) -> None:
         for node in self.cluster.nodes if self.cluster.independent else [await to_thread.run_sync(self.cluster.leader)]:
-            keys = (f"tenure:office:{election}", f"tenure:standby:{election}")
-            await to_thread.run_sync(lambda node=node: self.cluster.ctl("DEL", *keys, node=node))  # type: ignore[misc]
+            await to_thread.run_sync(partial(self.cluster.ctl, "DEL", f"tenure:office:{election}", node=node))
 
     async def restart(self) -> None:
         await to_thread.run_sync(self.cluster.restart)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tenure.sinks.fence import Fence as Fence
     from tenure.sinks.kubernetes import BoundKubernetes as BoundKubernetes
     from tenure.sinks.kubernetes import KubernetesSink as KubernetesSink
+    from tenure.sinks.redis import BoundRedis as BoundRedis
+    from tenure.sinks.redis import RedisSink as RedisSink
     from tenure.sinks.sqlite import BoundSQLite as BoundSQLite
     from tenure.sinks.sqlite import SQLiteSink as SQLiteSink
     from tenure.sinks.sqlite import fenced_tables as fenced_tables
@@ -40,6 +42,8 @@ EXPORTS = {
     "Fence": "fence",
     "BoundKubernetes": "kubernetes",
     "KubernetesSink": "kubernetes",
+    "BoundRedis": "redis",
+    "RedisSink": "redis",
     "BoundSQLite": "sqlite",
     "SQLiteSink": "sqlite",
     "fenced_tables": "sqlite",

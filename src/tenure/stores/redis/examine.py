@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from tenure.clients.redis import RedisClient
 from tenure.errors import Refused, StoreError
-from tenure.stores.base import Store
 from tenure.stores.examining import Finding, good, warning
 from tenure.stores.judging import judge_members, judge_plain, judge_quorum, judge_versions, promises
 from tenure.stores.measuring import MEMBER_WITHIN_S, look_at_certificates, part, trial_name, try_election
@@ -16,6 +15,7 @@ from tenure.stores.redis.judging import Server, info_in, judge_eviction, judge_p
 from tenure.stores.redis.records import Keys, items, text_in
 
 if TYPE_CHECKING:
+    from tenure.stores.base import Store
     from tenure.stores.redis.redlock import RedlockStore
     from tenure.stores.redis.store import RedisStore
 
@@ -122,7 +122,7 @@ async def _messages(client: RedisClient, keys: Keys) -> list[Finding]:
     if isinstance(reply, list):
         return [good("messages", "a standby is told of a release at once")]
     advice = f"give the user +subscribe and &{keys.prefix}:*"
-    return [warning("messages", f"a standby only looks now and then: {reply}", advice)]
+    return [warning("messages", f"a standby only looks now and then: {reply!r}", advice)]
 
 
 async def _trial(store: "Store", nodes: Sequence[RedisClient], ttl_ns: int) -> list[Finding]:
