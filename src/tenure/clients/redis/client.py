@@ -187,9 +187,10 @@ class RedisClient:
         except Lost as lost:
             raise Unreachable(self.address, operation, f"{endpoint}: {lost}{self._hint(str(lost))}") from None
         except TimeoutError:
-            raise Unreachable(
-                self.address, operation, f"{endpoint}: no answer within {settings.timeout_s:g} s"
-            ) from None
+            # A server without TLS takes our greeting for a very long word, and waits for the end of it.
+            hint = ". Does that port speak TLS? If not, write redis:// instead" if settings.tls and not link else ""
+            why = f"{endpoint}: no answer within {settings.timeout_s:g} s{hint}"
+            raise Unreachable(self.address, operation, why) from None
         finally:
             if link is not None and not greeted:
                 link.end("not greeted")

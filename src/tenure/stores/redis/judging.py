@@ -54,7 +54,7 @@ def judge_persistence(where: str, server: Server) -> Finding:
     if aof == "1":
         told = f"{where}: appendonly, appendfsync {fsync or 'not told'}"
         told = told if fsync else f"{told} (that takes +config|get)"
-        lost = "a machine that loses power may forget the last second: offices and tokens"
+        lost = "a server that is killed may forget the last second or two: offices and tokens"
         return warning("persistence", f"{told}; {lost}", "set appendfsync always")
     told = f"{where}: no appendonly: a server that restarts has forgotten who leads, and which tokens were given out"
     return warning("persistence", told, "set appendonly yes and appendfsync always")

@@ -15,7 +15,7 @@ _SERVICE = "tenure"  # what Sentinels call the primary
 class RedisCluster(Cluster):
     """``size`` servers of Redis: the first is the primary and the others its replicas, or each by itself if ``independent``.
 
-    They write everything down (``appendonly``) unless ``persistent`` is false. ``password`` is that of the user ``default``;
+    They write everything down before they answer (``appendfsync always``) unless ``persistent`` is false. ``password`` is that of the user ``default``;
     ``options`` are further lines of redis.conf. Who is primary may change: ``RedisSentinels`` see to that, or a test.
     """
 
@@ -86,6 +86,7 @@ class RedisCluster(Cluster):
         lines = [
             *ports_of(node, self.tls, self.folder.name),
             f"appendonly {'yes' if self.persistent else 'no'}",
+            "appendfsync always",  # As shipped a server that is killed forgets up to two seconds: it does not write while it syncs.
             'save ""',
             "repl-diskless-sync yes",
             "repl-diskless-sync-delay 0",  # As shipped a first replica waits for five seconds, in case there is another.
