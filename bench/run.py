@@ -18,6 +18,7 @@ import imports
 import kubernetes
 import machine
 import office
+import redis_store
 import simulator
 import sqlite
 import zookeeper
@@ -43,6 +44,7 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "kubernetes": kubernetes.figures,
     "machine": machine.figures,
     "office": office.figures,
+    "redis": redis_store.figures,
     "simulator": simulator.figures,
     "sqlite": sqlite.figures,
     "zookeeper": zookeeper.figures,
