@@ -100,6 +100,20 @@ def test_tls_at_a_port_without_it_and_the_wrong_kind_of_server(server: RedisClus
         assert "that is a Redis Cluster" in refusal(sharded.url)
 
 
+def test_sentinels_may_have_a_password_of_their_own(server: RedisCluster, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(SECRET)
+
+    async def name(url: str) -> str:
+        async with make_store(url, {}, accept_best_effort=True) as store:
+            identity: str = store.identity
+            return identity
+
+    with RedisSentinels(server, 1, password=SECRET) as sentinels:
+        assert "asks for a password" in refusal(sentinels.url)
+        url = f"{sentinels.url}?sentinel_password_file={tmp_path / 'password'}"
+        assert asyncio.run(name(url)) == asyncio.run(name(server.url))
+
+
 class Web(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         self.request.recv(1024)

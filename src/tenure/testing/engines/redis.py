@@ -102,17 +102,18 @@ class RedisCluster(Cluster):
 
 
 class RedisSentinels(Cluster):
-    """``size`` Sentinels that watch the primary of ``watched`` and promote a replica once it is silent for ``down_after_ms``."""
+    """``size`` Sentinels that watch the primary of ``watched`` and promote a replica once it is silent for ``down_after_ms``.
+
+    ``password`` is their own, and not that of the servers.
+    """
 
     engine = "redis"
     scheme = "redis+sentinel"
     ports_per_node = 1
 
-    def __init__(
-        self, watched: RedisCluster, size: int = 3, *, down_after_ms: int = 1000, options: Sequence[str] = ()
-    ) -> None:
-        super().__init__(size, watched.binary, watched.host, False, options)
-        self.watched, self.down_after_ms = watched, down_after_ms
+    def __init__(self, watched: RedisCluster, size: int = 3, *, down_after_ms: int = 1000, password: str = "") -> None:
+        super().__init__(size, watched.binary, watched.host, False, ())
+        self.watched, self.down_after_ms, self.password = watched, down_after_ms, password
         self.scheme = "redis+sentinel" if watched.tls is None else "rediss+sentinel"
 
     @property
@@ -143,7 +144,7 @@ class RedisSentinels(Cluster):
                 f"sentinel down-after-milliseconds {_SERVICE} {self.down_after_ms}",
                 f"sentinel failover-timeout {_SERVICE} 5000",
                 *([f"sentinel auth-pass {_SERVICE} {self.watched.password}"] if self.watched.password else ()),
-                *self.options,
+                *([f"requirepass {self.password}", f"sentinel sentinel-pass {self.password}"] if self.password else ()),
                 "",
             ]
             settings.write_text("\n".join(lines))
@@ -160,7 +161,7 @@ class RedisSentinels(Cluster):
         return node is self.nodes[0]  # They choose a leader for each failover, and have none at other times.
 
     def _ask(self, node: Node, words: str) -> str:
-        return ask(node, self.watched.tls, "", words)
+        return ask(node, self.watched.tls, self.password, words)
 
 
 def ports_of(node: Node, tls: Tls | None, folder: str) -> list[str]:
