@@ -85,7 +85,10 @@ class BoundRedis:
         return await self._sink.txn(self._term, commands)
 
     async def run(self, script: str, keys: Sequence[str] = (), arguments: Sequence[Argument] = ()) -> Reply:
-        """Carry out a script of your own, with ``KEYS`` and ``ARGV`` as it knows them, in one step with that check."""
+        """Carry out a script of your own, with ``KEYS`` and ``ARGV`` as it knows them, in one step with that check.
+
+        What changes from call to call belongs into ``arguments``: a server keeps every script that it was ever sent.
+        """
         return await self._sink.run(self._term, script, keys, arguments)
 
 

@@ -32,9 +32,12 @@ class Lookout:
         self._waiting: dict[asyncio.Future[None], tuple[str, float]] = {}
         self._nudged = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def wait(self, election: str, ttl_s: float) -> None:
         """Return when the office of ``election`` may be free. Raises StoreError if the engine cannot be asked."""
+        if self._closed:
+            return  # The next claim says so.
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = election, ttl_s
         self.nudge()
@@ -45,10 +48,6 @@ class Lookout:
         finally:
             del self._waiting[future]
 
-    def waits_for(self, election: str) -> bool:
-        """Say whether somebody waits for this office."""
-        return any(election == other for other, _ in self._waiting.values())
-
     def nudge(self) -> None:
         """Look now."""
         self._nudged.set()
@@ -58,7 +57,9 @@ class Lookout:
         self._wake([election])
 
     async def close(self) -> None:
-        """End it. Nobody may wait any more."""
+        """End it. Whoever waits is woken, and hears at its next claim that the store is closed."""
+        self._closed = True
+        self._wake([election for election, _ in self._waiting.values()])
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

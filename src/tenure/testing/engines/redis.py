@@ -199,4 +199,4 @@ def ask(node: Node, tls: Tls | None, password: str, words: str) -> str:
                 told += part
     except OSError:
         return ""
-    return told.decode(errors="replace")
+    return told.decode(errors="replace").removeprefix("+OK\r\n" if password else "")
