@@ -84,6 +84,7 @@ class Lookout:
             for future, (election, _) in list(self._waiting.items()):
                 if election in asked and not future.done():
                     future.set_exception(error)
+                    future.exception()  # Whoever waits may be cancelled before it hears of it.
             return _LOOK_MAX_S
         self._wake([election for election in asked if left_s[election] <= 0])
         shortest_s = min((ttl_s for _, ttl_s in self._waiting.values()), default=_LOOK_MAX_S)
