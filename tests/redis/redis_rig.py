@@ -20,7 +20,7 @@ AT_ONCE = 12
 class RedisRig:
     """Servers in real time."""
 
-    ttl_ns = 4_000_000_000  # A third of it is what a busy machine may be late by.
+    ttl_ns = 5_000_000_000  # A third of it is what a busy machine may be late by.
 
     def __init__(self, cluster: RedisCluster, url: str) -> None:
         self.cluster, self.url = cluster, url

@@ -72,9 +72,9 @@ def test_elections_are_listed_with_who_leads_and_who_waits_and_a_leader_hears_th
     asyncio.run(run())
 
 
-def test_commands_run_on_it(url: str) -> None:
+def test_commands_run_on_it(server: RedisCluster) -> None:
     tenure = [sys.executable, "-m", "tenure"]
-    environment = {**os.environ, "TENURE_STORE": url, "TENURE_ACCEPT_BEST_EFFORT": "1"}
+    environment = {**os.environ, "TENURE_STORE": f"{server.url}/6", "TENURE_ACCEPT_BEST_EFFORT": "1"}
 
     def command(*words: str) -> str:
         done = subprocess.run(

@@ -22,6 +22,7 @@ from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
 
 _HELLO_FIELDS: Final = ("version", "mode", "role")
 _NAME: Final = "tenure"
+_ADDRESS_PARTS: Final = 2  # what a Sentinel tells: a host and a port
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,33 +141,47 @@ class RedisClient:
             return self._link
 
     async def _primary(self, operation: str) -> str:
-        """Ask one Sentinel after the other where the primary is."""
-        settings, told = self.settings, []
-        for endpoint in settings.endpoints:
-            link: Link | None = None
-            try:
-                async with asyncio.timeout(settings.timeout_s / len(settings.endpoints)):
-                    link = await self._connected(endpoint, operation)
-                    login = (settings.sentinel_user, settings.sentinel_password)
-                    await self._hello(link, login, endpoint, operation, sentinel=True)
-                    found = await link.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings.service)
-                    if isinstance(found, list) and all(isinstance(part, bytes) for part in found):
-                        host, port = (part.decode() for part in found if isinstance(part, bytes))
-                        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-                    why = words(found) if isinstance(found, Fault) else f"it knows of no primary {settings.service}"
-                    told.append(f"{endpoint}: {why}")
-            except Refused:
-                raise
-            except StoreError as error:
-                told.append(error.detail)
-            except Lost as error:
-                told.append(f"{endpoint}: {error}")
-            except TimeoutError:
-                told.append(f"{endpoint}: no answer in time")
-            finally:
-                if link is not None:
-                    link.end("asked")
-        raise Unreachable(self.address, operation, "no Sentinel says where the primary is: " + "; ".join(told))
+        """Ask all Sentinels at once where the primary is, and go by the first answer."""
+        tasks = [asyncio.create_task(self._told_by(endpoint, operation)) for endpoint in self.settings.endpoints]
+        errors: list[StoreError] = []
+        try:
+            for answer in asyncio.as_completed(tasks):
+                try:
+                    return await answer
+                except StoreError as failed:
+                    errors.append(failed)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        refused = [error for error in errors if isinstance(error, Refused)]
+        if refused:
+            raise refused[0]
+        told = "; ".join(error.detail for error in errors)
+        raise Unreachable(self.address, operation, f"no Sentinel says where the primary is: {told}")
+
+    async def _told_by(self, endpoint: str, operation: str) -> str:
+        settings, link = self.settings, None
+        try:
+            async with asyncio.timeout(settings.timeout_s):
+                link = await self._connected(endpoint, operation)
+                login = (settings.sentinel_user, settings.sentinel_password)
+                await self._hello(link, login, endpoint, operation, sentinel=True)
+                found = await link.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings.service)
+        except Lost as lost:
+            raise Unreachable(self.address, operation, f"{endpoint}: {lost}") from None
+        except TimeoutError:
+            why = f"{endpoint}: no answer within {settings.timeout_s:g} s"
+            raise Unreachable(self.address, operation, why) from None
+        finally:
+            if link is not None:
+                link.end("asked")
+        texts = [part.decode() for part in _items(found) if isinstance(part, bytes)]
+        if len(texts) != _ADDRESS_PARTS:
+            why = words(found) if isinstance(found, Fault) else f"it knows of no primary {settings.service}"
+            raise Unreachable(self.address, operation, f"{endpoint}: {why}")
+        host, port = texts
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def _greeted(
         self, endpoint: str, operation: str, on_message: Callable[[Reply], None] | None = None

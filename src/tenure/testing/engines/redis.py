@@ -122,13 +122,17 @@ class RedisSentinels(Cluster):
         return f"{super().url}/{_SERVICE}"
 
     def primary(self) -> str:
-        """Where the primary is, as the first Sentinel that can be asked knows: ``host:port``; nothing if it does not say."""
-        for node in self.nodes:
-            if node.reachable:
-                told = self._ask(node, f"SENTINEL GET-MASTER-ADDR-BY-NAME {_SERVICE}").split("\r\n")
-                # An array of two texts, each with its length before it.
-                return f"{told[2]}:{told[4]}" if len(told) > 4 else ""  # noqa: PLR2004
-        return ""
+        """Where the primary is, as all Sentinels that can be asked know: ``host:port``; nothing if they do not agree.
+
+        After a promotion one of them knows first, and the others hear of it.
+        """
+        places = {self._primary_by(node) for node in self.nodes if node.reachable}
+        return places.pop() if len(places) == 1 else ""
+
+    def _primary_by(self, node: Node) -> str:
+        told = self._ask(node, f"SENTINEL GET-MASTER-ADDR-BY-NAME {_SERVICE}").split("\r\n")
+        # An array of two texts, each with its length before it.
+        return f"{told[2]}:{told[4]}" if len(told) > 4 else ""  # noqa: PLR2004
 
     def promoted(self, old: Node) -> Node | None:
         """Return who is primary in the place of ``old``, by its own word; None: nobody yet."""
