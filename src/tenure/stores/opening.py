@@ -29,6 +29,8 @@ SCHEMES: Final[dict[str, _Scheme]] = {
     "kubernetes": _Scheme("tenure.stores.kubernetes", "from_url", "aiohttp"),
     "consul": _Scheme("tenure.stores.consul", "from_url", "aiohttp", ttl_s=10.0),
     "consuls": _Scheme("tenure.stores.consul", "from_url", "aiohttp", "consul", ttl_s=10.0),
+    "postgresql": _Scheme("tenure.stores.postgresql", "from_url", "asyncpg"),
+    "postgres": _Scheme("tenure.stores.postgresql", "from_url", "asyncpg", "postgresql"),
 }
 
 

@@ -12,6 +12,7 @@ from tenure.testing.engines.consul import ConsulCluster
 from tenure.testing.engines.etcd import EtcdCluster
 from tenure.testing.engines.kubernetes import KubernetesCluster
 from tenure.testing.engines.mariadb import MariaDbCluster
+from tenure.testing.engines.pgbouncer import PgBouncer
 from tenure.testing.engines.postgresql import PostgresCluster
 from tenure.testing.engines.zookeeper import ZooKeeperEnsemble
 
@@ -25,6 +26,7 @@ __all__ = [
     "MariaDbCluster",
     "MissingEngine",
     "Node",
+    "PgBouncer",
     "PostgresCluster",
     "Tls",
     "ZooKeeperEnsemble",
