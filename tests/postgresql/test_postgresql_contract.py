@@ -37,7 +37,7 @@ class PostgresRig:
             yield store
 
     async def delete_record(self, election: str) -> None:
-        await to_thread.run_sync(self.cluster.sql, f"DELETE FROM tenure.office WHERE election = '{election}'")  # noqa: S608
+        await to_thread.run_sync(self.cluster.sql, f"DELETE FROM tenure.office WHERE election = '{election}'")
 
     async def restart(self) -> None:
         await to_thread.run_sync(self.cluster.restart)

@@ -100,6 +100,7 @@ def _durable(*, local: bool) -> str:
 class PostgresConnector(Connector[PostgresSession]):
     """How to reach one server. Remembers the latest timeline: a primary that was replaced, and still runs, is not gone back to."""
 
+    product = "a PostgreSQL"
     faults = FAULTS
 
     def __init__(self, settings: PostgresSettings) -> None:

@@ -52,6 +52,7 @@ class Fault(NamedTuple):
 class Connector(ABC, Generic[C]):
     """How to reach one server."""
 
+    product: str
     faults: tuple[type[Exception], ...]  # whatever the driver may raise
 
     @abstractmethod
@@ -154,7 +155,8 @@ class Link(Generic[C]):
             async with asyncio.timeout(left_s if alone else left_s / _CONNECT_PARTS):
                 return await self._connector.connect(endpoint)
         except TimeoutError:
-            raise Unreachable(self._address, operation, f"{endpoint} does not answer") from None
+            silent = f"does not answer as {self._connector.product} does: is it one, and does it run?"
+            raise Unreachable(self._address, operation, f"{endpoint} {silent}") from None
         except StoreError as error:
             raise type(error)(self._address, operation, f"{endpoint} {error.detail}") from None
         except self._connector.faults as error:
