@@ -31,6 +31,8 @@ SCHEMES: Final[dict[str, _Scheme]] = {
     "consuls": _Scheme("tenure.stores.consul", "from_url", "aiohttp", "consul", ttl_s=10.0),
     "postgresql": _Scheme("tenure.stores.postgresql", "from_url", "asyncpg"),
     "postgres": _Scheme("tenure.stores.postgresql", "from_url", "asyncpg", "postgresql"),
+    "mysql": _Scheme("tenure.stores.mysql", "from_url", "asyncmy"),
+    "mariadb": _Scheme("tenure.stores.mysql", "from_url", "asyncmy", "mysql"),
 }
 
 
