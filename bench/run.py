@@ -17,7 +17,9 @@ import fence
 import imports
 import kubernetes
 import machine
+import mysql
 import office
+import postgresql
 import simulator
 import sqlite
 import zookeeper
@@ -42,7 +44,9 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "imports": imports.figures,
     "kubernetes": kubernetes.figures,
     "machine": machine.figures,
+    "mysql": mysql.figures,
     "office": office.figures,
+    "postgresql": postgresql.figures,
     "simulator": simulator.figures,
     "sqlite": sqlite.figures,
     "zookeeper": zookeeper.figures,

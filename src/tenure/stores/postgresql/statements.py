@@ -51,11 +51,12 @@ WHERE o.election = g.election AND o.token = g.token AND o.host = g.host AND o.pi
     AND o.serial = g.serial AND o.expires > clock_timestamp()
 RETURNING o.election, o.version, (o.resign = o.token) IS TRUE AS asked"""
 _MINE: Final = "o.election = $1 AND o.host = $2 AND o.pid = $3 AND o.nonce = $4 AND o.serial = $5"
-# Whoever listens hears of it once the row is free, and not before.
+# Whoever listens hears of it once the row is free, and not before. That commit is not waited for: a server that crashes at that
+# moment forgets that the office was left, which then stays taken for a ttl, and no harm is done.
 _RELEASE: Final = """
 UPDATE {schema}.office o SET host = NULL, pid = NULL, nonce = NULL, serial = NULL, expires = clock_timestamp(),
     resign = NULL, version = o.version + 1
-WHERE {mine} RETURNING pg_notify('{channel}', o.election)"""
+WHERE {mine} RETURNING pg_notify('{channel}', o.election), set_config('synchronous_commit', 'off', true)"""
 # A claim that waits for this very row evaluates its WHERE again, and finds its mark.
 _WITHDRAW: Final = """
 INSERT INTO {schema}.office AS o (election, token, version, expires, withdrawn)

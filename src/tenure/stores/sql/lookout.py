@@ -5,7 +5,8 @@ Rules of this file
    happened before is missed.
 2. One look is for all elections that somebody waits for. There is one at least every ``poll_s``, whatever was heard meanwhile: a
    notification may be lost, and a row that is deleted by hand notifies nobody.
-3. No two processes look, or claim, at the same moment for long: intervals have jitter.
+3. No two processes look at the same moment for long: intervals have jitter. Whoever is told of a release claims at once: of many
+   claims one writes, and the others read one row and lock nothing.
 """
 
 import asyncio
@@ -16,8 +17,6 @@ from typing import Final
 
 from tenure.errors import StoreError
 
-# Whoever waits hears of a release at the same moment. Spread over this, most of them find out who has won by one cheap look.
-_HERD_S: Final = 0.002
 _LEAST_S: Final = 0.005  # between two looks
 
 Left = Callable[[list[str]], Awaitable[dict[str, int]]]
@@ -46,7 +45,6 @@ class Lookout:
             waiting.discard(told)
             if not waiting and self._waiting.get(election) is waiting:
                 del self._waiting[election]
-        await asyncio.sleep(random.uniform(0, _HERD_S))
 
     def hear(self, election: str) -> None:
         """Somebody has left this office."""
