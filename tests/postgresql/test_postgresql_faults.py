@@ -243,3 +243,28 @@ async def test_a_role_that_is_set_to_careless_commits_and_strict_isolation_is_ov
             "SELECT current_setting('synchronous_commit') AS sync, current_setting('transaction_isolation') AS level"
         )
         assert set_to == {"sync": "on", "level": "read committed"}
+
+
+async def test_a_disk_that_is_put_back_is_noticed_by_who_has_seen_more(cluster: PostgresCluster) -> None:
+    schema = f"back_{token_hex(4)}"
+    async with from_url(f"{cluster.url}?schema={schema}") as store:
+        grant = await wins(store, bid("x"))
+        await wins(store, bid("y"))
+        await sql(cluster, f"SELECT setval('{schema}.token', 1)")
+        await sql(cluster, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")
+        said: list[str] = []
+
+        async def refused() -> bool:
+            try:
+                await store.renew(grant)
+            except Refused as error:
+                said.append(str(error))
+            except StoreError:
+                pass
+            return bool(said)
+
+        await until(refused)
+        assert f"{schema}.token has gone back" in said[0]
+        await sql(cluster, f"SELECT setval('{schema}.token', 2)")
+        again = await wins_in_time(store, bid("z"))
+        assert again.token > grant.token + 1

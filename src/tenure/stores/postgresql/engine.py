@@ -1,7 +1,7 @@
 """The engine of the store: what is asked for, sent as one statement each. Runs on asyncio."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
@@ -12,17 +12,22 @@ from tenure.stores.postgresql.listening import Listening
 from tenure.stores.postgresql.schema import creation
 from tenure.stores.postgresql.session import PostgresConnector, PostgresSession
 from tenure.stores.postgresql.settings import PostgresSettings
-from tenure.stores.postgresql.statements import channel_of, statements_for
+from tenure.stores.postgresql.statements import ON_DISK, channel_of, statements_for
 from tenure.stores.sql.link import Link
 from tenure.stores.sql.lookout import Lookout
-from tenure.stores.sql.rows import Ask, Office, Taken, microseconds
+from tenure.stores.sql.rows import COUNTER_MAX, Ask, Office, Taken, microseconds, packed
 
-_IDENTITY: Final = "SELECT s.id, c.system_identifier FROM {schema}.store s, pg_control_system() c ORDER BY s.id LIMIT 1"
+_IDENTITY: Final = (
+    "SELECT s.id, c.system_identifier, pg_sequence_last_value('{schema}.token') AS counted"
+    " FROM {schema}.store s, pg_control_system() c ORDER BY s.id LIMIT 1"
+)
 _THERE: Final = (
     "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = $1 AND c.relname IN ('office', 'store', 'token')"
 )
 _PARTS: Final = 3
+
+T = TypeVar("T")
 
 
 class PostgresEngine:
@@ -35,6 +40,9 @@ class PostgresEngine:
         self.link = Link(settings.sql.address, settings.sql.endpoints, self._connector)
         self._listening = Listening(channel_of(settings.schema), self._connect_to_listen, self._notify)
         self._pooled = False
+        self._identity = ""
+        self._latest_token = 0  # that this process has seen given
+        self._checked: PostgresSession | None = None
 
     async def open(self) -> str:
         timeout_s = self.settings.sql.timeout_s
@@ -44,13 +52,44 @@ class PostgresEngine:
             [(there,)] = await session.fetch(_THERE, [schema])
             if there < _PARTS:
                 await self._create(session)
-            rows = await session.fetch(_IDENTITY.format(schema=schema), [])
-            if not rows:
-                raise Refused(self.settings.sql.address, "open", f"{schema}.store is empty, and must have one row")
             self._pooled = session.pooled
-            return f"postgresql/{rows[0]['system_identifier']}/{rows[0]['id']}"
+            self._identity, _ = await self._about_store(session, "open")
+            return self._identity
 
         return await self.link.run("open", prepare, timeout_s)
+
+    async def _about_store(self, session: PostgresSession, operation: str) -> tuple[str, int]:
+        """Return which database this is, and how far its counter is."""
+        schema = self.settings.schema
+        rows = await session.fetch(_IDENTITY.format(schema=schema), [])
+        if not rows:
+            raise Refused(self.settings.sql.address, operation, f"{schema}.store is empty, and must have one row")
+        return f"postgresql/{rows[0]['system_identifier']}/{rows[0]['id']}", rows[0]["counted"] or 0
+
+    async def _check(self, session: PostgresSession, operation: str) -> None:
+        """Make sure, once for each connection, that this is the database we know, and has not gone back."""
+        if session is self._checked:
+            return
+        identity, counted = await self._about_store(session, operation)
+        last = packed(session.timeline, counted)
+        if identity == self._identity and last >= self._latest_token:
+            self._checked = session
+            return
+        session.abort()
+        if identity != self._identity:
+            told = "this is another database than before: open the store again"
+        else:
+            name = f"{self.settings.schema}.token"
+            told = f"{name} has gone back: the last token would be {last}, and was {self._latest_token}; was a backup put back?"
+            told += f" SELECT setval('{name}', {self._latest_token & COUNTER_MAX}) puts it right"
+        raise Refused(self.settings.sql.address, operation, told)
+
+    async def _run(self, operation: str, work: Callable[[PostgresSession], Awaitable[T]], within_s: float) -> T:
+        async def checked(session: PostgresSession) -> T:
+            await self._check(session, operation)
+            return await work(session)
+
+        return await self.link.run(operation, checked, within_s)
 
     async def _create(self, session: PostgresSession) -> None:
         try:
@@ -78,9 +117,12 @@ class PostgresEngine:
                 row = first[0] if first else None
             if row is None:
                 return None
-            return _office(row) if row["taken"] is None else Taken(row["taken"], row["as_version"])
+            if row["taken"] is None:
+                return _office(row)
+            self._latest_token = max(self._latest_token, row["taken"])
+            return Taken(row["taken"], row["as_version"])
 
-        return await self.link.run("claim", take, within_s)
+        return await self._run("claim", take, within_s)
 
     async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> dict[str, tuple[int, bool]]:
         bids = [grant.bid for grant in grants]
@@ -102,9 +144,10 @@ class PostgresEngine:
                 marks
             ):  # First: what comes after this has no effect, and what came before it is seen by the next statement.
                 await session.fetch(self._sql.withdraw, [bid.election, "".join(marks)])
-            await session.fetch(self._sql.release, _whose(bid))
+            if await session.fetch(self._sql.release, _whose(bid)):
+                await session.fetch(ON_DISK, [])
 
-        await self.link.run("release", leave, within_s)
+        await self._run("release", leave, within_s)
 
     async def proclaim(self, grant: Grant, address: str, within_s: float) -> bool:
         arguments = [*_whose(grant.bid), grant.token, address]
@@ -146,7 +189,7 @@ class PostgresEngine:
         return "the server's timeline, and a counter of the database below it"
 
     async def _fetch(self, operation: str, statement: str, arguments: list[Any], within_s: float) -> list[Any]:
-        return await self.link.run(operation, lambda session: session.fetch(statement, arguments), within_s)
+        return await self._run(operation, lambda session: session.fetch(statement, arguments), within_s)
 
     async def _notify(self, payload: str) -> None:
         arguments = [channel_of(self.settings.schema), payload]

@@ -51,8 +51,8 @@ WHERE o.election = g.election AND o.token = g.token AND o.host = g.host AND o.pi
     AND o.serial = g.serial AND o.expires > clock_timestamp()
 RETURNING o.election, o.version, (o.resign = o.token) IS TRUE AS asked"""
 _MINE: Final = "o.election = $1 AND o.host = $2 AND o.pid = $3 AND o.nonce = $4 AND o.serial = $5"
-# Whoever listens hears of it once the row is free, and not before. That commit is not waited for: a server that crashes at that
-# moment forgets that the office was left, which then stays taken for a ttl, and no harm is done.
+# Whoever listens hears of it once the row is free, and not before. They hear of it before it is on the disk:
+# a server that crashes at that moment has forgotten it, and the office stays taken for a ttl. Whoever left is answered after.
 _RELEASE: Final = """
 UPDATE {schema}.office o SET host = NULL, pid = NULL, nonce = NULL, serial = NULL, expires = clock_timestamp(),
     resign = NULL, version = o.version + 1
@@ -70,6 +70,10 @@ UPDATE {schema}.office o SET resign = o.token, version = o.version + 1
 WHERE o.election = $1 AND o.token = $2 AND o.nonce IS NOT NULL RETURNING o.token"""
 
 _LOOK: Final = "SELECT {row} FROM {schema}.office o"
+
+
+# A commit that is waited for, and everything before it is on the disk too.
+ON_DISK: Final = "SELECT pg_logical_emit_message(true, 'tenure', '')"
 
 
 class Statements(NamedTuple):
