@@ -20,7 +20,7 @@ from tenure.testing.engines import MariaDbCluster
 pytestmark = pytest.mark.anyio
 
 RESTARTS = "tokens-rise-through-restart"
-AT_ONCE = 10
+AT_ONCE = 16
 
 
 class MySqlRig:

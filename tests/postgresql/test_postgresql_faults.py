@@ -6,7 +6,7 @@ from secrets import token_hex
 import anyio
 import pytest
 
-from tenure.errors import OutcomeUnknown, Refused, StoreError
+from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
 from tenure.model import Ended, Grant, Holder
 from tenure.stores.postgresql import PostgresStore, from_url
 from tenure.stores.postgresql.settings import settings_of
@@ -99,7 +99,7 @@ async def test_a_row_that_somebody_keeps_locked_is_told_of_and_others_go_on(clus
     election = a_name()
     async with from_url(f"{cluster.url}?timeout=1") as store:
         grant = await wins(store, bid(election, ttl_ns=60 * 10**9))
-        lock = "BEGIN; SELECT 1 FROM tenure.office WHERE election = '{}' FOR UPDATE; SELECT pg_sleep(5); COMMIT"
+        lock = "BEGIN; SELECT 1 FROM tenure.office WHERE election = '{}' FOR UPDATE; SELECT pg_sleep(3); COMMIT"
         locking = asyncio.create_task(sql(cluster, lock.format(election)))
         held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 
@@ -133,6 +133,7 @@ async def test_tokens_rise_through_the_promotion_of_a_replica_that_missed_the_la
             await asyncio.to_thread(first.kill)
         assert await sql(pair, copied, second) == "1"  # It knows nothing of what came after that.
         await asyncio.to_thread(pair.promote, second)
+        await sql(pair, "UPDATE tenure.office SET expires = clock_timestamp()", second)  # and a ttl has passed
         async with from_url(pair.url) as store:
             grant = await wins_in_time(store, bid(election))
         assert (epoch_of(missed[-1].token), epoch_of(grant.token)) == (1, 2)
@@ -149,6 +150,7 @@ async def test_of_two_primaries_the_later_one_is_kept_to_and_its_tokens_are_high
             await asyncio.to_thread(pair.promote, second)
             # The old one runs on and knows nothing of it: its leader is renewed there, and only a fence tells them apart.
             assert await old.renew(stale) == stale
+            await sql(pair, "UPDATE tenure.office SET expires = clock_timestamp()", second)  # and a ttl has passed
             async with from_url(at(pair, 1)) as new:
                 fresh = await wins_in_time(new, bid(election))
             assert fresh.token > stale.token
@@ -157,7 +159,7 @@ async def test_of_two_primaries_the_later_one_is_kept_to_and_its_tokens_are_high
             await wins_in_time(both, bid(a_name()))
             await asyncio.to_thread(first.start)
             await asyncio.to_thread(second.kill)
-            with pytest.raises(Refused, match="is on timeline 1, and another server was on 2 already"):
+            with pytest.raises(Unreachable, match="is on timeline 1, and another server was on 2 already"):
                 await both.read(election)
             await asyncio.to_thread(second.start)
 
@@ -268,3 +270,52 @@ async def test_a_disk_that_is_put_back_is_noticed_by_who_has_seen_more(cluster: 
         await sql(cluster, f"SELECT setval('{schema}.token', 2)")
         again = await wins_in_time(store, bid("z"))
         assert again.token > grant.token + 1
+
+
+async def test_whoever_waits_is_told_also_after_the_listening_connection_was_ended(cluster: PostgresCluster) -> None:
+    election = a_name()
+    async with from_url(cluster.url) as store, from_url(cluster.url) as waiter:
+        for serial in (1, 2):
+            grant = await wins(store, bid(election, ttl_ns=60 * 10**9))
+            wait = await waits(waiter, bid(election))
+            waiting = asyncio.create_task(waiter.changed(wait))
+            await until(lambda: _waits(waiter, election))
+            if serial == 2:
+                await sql(cluster, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")
+            await wins_in_time(store, grant.bid)
+            await store.release(grant.bid)
+            with anyio.fail_after(LIMIT_S):
+                try:
+                    await waiting
+                except StoreError:  # It was looking when its connection was ended. Whoever hears that asks again.
+                    await waiter.changed(wait)
+            taken = await wins_in_time(waiter, wait.bid)
+            assert taken.token > grant.token
+            await waiter.release(wait.bid)
+
+
+async def test_a_table_that_is_altered_costs_a_question_and_no_more(cluster: PostgresCluster) -> None:
+    schema = f"altered_{token_hex(4)}"
+    async with from_url(f"{cluster.url}?schema={schema}") as store:
+        asked = bid("x")
+        grant = await wins(store, asked)
+        await sql(cluster, f"ALTER TABLE {schema}.office ALTER advertised TYPE varchar(4096), ADD note text")
+        assert await wins_in_time(store, asked) == grant
+
+
+async def _waits(store: PostgresStore, election: str) -> bool:
+    return election in store._lookout._waiting
+
+
+async def test_a_store_that_is_closed_lets_go_of_who_waits_and_takes_no_more(cluster: PostgresCluster) -> None:
+    election = a_name()
+    async with from_url(cluster.url) as store:
+        await wins(store, bid(election))
+        async with from_url(cluster.url) as waiter:
+            wait = await waits(waiter, bid(election))
+            waiting = asyncio.create_task(waiter.changed(wait))
+            await until(lambda: _waits(waiter, election))
+        with pytest.raises(Unreachable, match="the store was closed"):
+            await waiting
+        with pytest.raises(Unreachable, match="the store is not open"):
+            await waiter.claim(wait.bid)

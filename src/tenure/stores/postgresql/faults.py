@@ -28,6 +28,10 @@ _ENDS: Final = (
 _NOT_NOW: Final = ("57P", "08", "53")  # It starts or stops, or has no room for us.
 _IN_RECOVERY: Final = "55000"
 _READ_ONLY: Final = ("25006", _IN_RECOVERY)
+_NO_PLAN: Final = (
+    "0A000",
+    "26000",
+)  # A table was altered, or somebody threw our statements away: the next connection has new ones.
 _NO_RIGHT: Final = "42501"
 _USED_UP: Final = ("2200H", "22003", "23514")
 _DROPPED: Final = "the tables were dropped; open the store again to have them made anew"
@@ -59,7 +63,7 @@ class FaultTeller:
             return Fault(kind, f"says: {said}")
         if state.startswith(_ENDS):
             return Fault(OutcomeUnknown, f"the connection was ended: {said}", ends_session=True)
-        return Fault(Refused, said)
+        return Fault(Refused, said, ends_session=state in _NO_PLAN)
 
     def _advice(self, state: str, said: str) -> str:
         """Return what to do about an error that says for certain that nothing was done; empty: nothing is known."""

@@ -113,6 +113,9 @@ class Link(Generic[C]):
                     return await work(session)
             except TimeoutError:
                 self._drop()
+                self._endpoints.append(
+                    self._endpoints.pop(0)
+                )  # The next search begins with another one, if there is one.
                 raise OutcomeUnknown(self._address, operation, f"no answer within {within_s:.3g} s") from None
             except self._connector.faults as error:
                 fault = self._connector.fault_of(error, sent=True)
@@ -142,11 +145,9 @@ class Link(Generic[C]):
             self._endpoints.remove(endpoint)
             self._endpoints.insert(0, endpoint)
             return self._session
-        # One that refused us has said more than one that was not reached.
-        refusals = [error for error in errors if isinstance(error, Refused)]
-        kind = type(refusals[0]) if refusals else Unreachable
-        told = "; ".join(error.detail for error in (refusals or errors))
-        raise kind(self._address, operation, told)
+        # A standby that refuses us says nothing of a primary that is not reached.
+        kind = Refused if all(isinstance(error, Refused) for error in errors) else Unreachable
+        raise kind(self._address, operation, "; ".join(error.detail for error in errors))
 
     async def _try(self, endpoint: str, operation: str, until_s: float) -> C:
         left_s = until_s - asyncio.get_running_loop().time()

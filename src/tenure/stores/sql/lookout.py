@@ -54,7 +54,10 @@ class Lookout:
         """News may have been missed: look now."""
         self._news.set()
 
-    async def end(self) -> None:
+    async def end(self, reason: StoreError) -> None:
+        """Look no more. Whoever still waits is told why."""
+        for waiting in self._waiting.values():
+            _fail(waiting, reason)
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

@@ -99,7 +99,7 @@ class SqlStore:
         if self._pid != os.getpid():
             return  # A fork has the sockets and must leave them alone.
         self._open = False
-        await self._lookout.end()
+        await self._lookout.end(Unreachable(self.address, "changed", "the store was closed"))
         await self._engine.close()
 
     @property
