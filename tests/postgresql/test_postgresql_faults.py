@@ -10,7 +10,7 @@ from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
 from tenure.model import Ended, Grant, Holder
 from tenure.stores.postgresql import PostgresStore, from_url
 from tenure.stores.postgresql.settings import settings_of
-from tenure.stores.sql.rows import epoch_of
+from tenure.stores.sql.rows import epoch_of, packed
 from tenure.testing.engines import PostgresCluster
 from tests.leaping import LeapingClock
 from tests.postgresql.postgresql_rig import LIMIT_S, TTL_NS, at, bid, sql, until, waits, wins, wins_in_time
@@ -114,10 +114,17 @@ async def test_a_row_that_somebody_keeps_locked_is_told_of_and_others_go_on(clus
         assert await store.renew(grant) == grant
 
 
-async def test_tokens_rise_through_the_promotion_of_a_replica_that_missed_the_last_ones() -> None:
+async def test_a_standby_is_refused_and_once_promoted_gives_higher_tokens_though_it_missed_the_last_ones() -> None:
     with PostgresCluster(2) as pair:
         election = a_name()
         first, second = pair.nodes
+        with pytest.raises(Refused, match="is a standby, which takes no writes"):
+            async with from_url(at(pair, 1)):
+                pass
+        # Named beside the primary, it is passed over, wherever it stands.
+        both = f"postgresql://postgres@{pair.endpoints[1]},{pair.endpoints[0]}/postgres?target_session_attrs=read-write"
+        async with from_url(both) as store:
+            assert await store.read(election) is None
         async with from_url(at(pair, 0)) as store:
             known = await wins(store, bid(election, holder := Holder.fresh()))
             copied = f"SELECT count(*) FROM tenure.office WHERE token = {known.token}"
@@ -170,18 +177,6 @@ async def _copies_no_more(pair: PostgresCluster) -> bool:
 
 async def _is_there(pair: PostgresCluster, election: str) -> bool:
     return await sql(pair, f"SELECT count(*) FROM tenure.office WHERE election = '{election}'", pair.nodes[1]) == "1"
-
-
-async def test_a_standby_is_refused_with_the_reason() -> None:
-    with PostgresCluster(2) as pair:
-        with pytest.raises(Refused, match="is a standby, which takes no writes"):
-            async with from_url(at(pair, 1)):
-                pass
-        # Named beside the primary, it is passed over, wherever it stands.
-        both = f"postgresql://postgres@{pair.endpoints[1]},{pair.endpoints[0]}/postgres?target_session_attrs=read-write"
-        async with from_url(both) as store:
-            grant = await wins(store, bid(a_name()))
-            assert await store.renew(grant) == grant
 
 
 @pytest.mark.parametrize("options", [ENGINE, OBSERVER], ids=["engine", "observer"])
@@ -319,3 +314,18 @@ async def test_a_store_that_is_closed_lets_go_of_who_waits_and_takes_no_more(clu
             await waiting
         with pytest.raises(Unreachable, match="the store is not open"):
             await waiter.claim(wait.bid)
+
+
+async def test_rows_of_a_dump_from_a_later_timeline_go_on_above_what_this_server_counts(
+    cluster: PostgresCluster,
+) -> None:
+    schema, dumped = f"dump_{token_hex(4)}", packed(5, 100)
+    async with from_url(f"{cluster.url}?schema={schema}") as store:
+        asked = bid("x")
+        await wins(store, asked)
+        await store.release(asked)
+        await sql(cluster, f"UPDATE {schema}.office SET token = {dumped}")
+        grant = await wins(store, bid("x", asked.holder, 2))
+        assert grant.token == dumped + 1
+        await sql(cluster, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")
+        assert await wins_in_time(store, grant.bid) == grant
