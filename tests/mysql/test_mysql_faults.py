@@ -1,6 +1,7 @@
 """What becomes of an office when the server, a connection or a clock fails. All of it was run on MariaDB."""
 
 import asyncio
+from contextlib import suppress
 from secrets import token_hex
 
 import anyio
@@ -11,9 +12,10 @@ from tenure.model import Bid, Ended, Grant, Holder
 from tenure.stores.mysql import MySqlStore, from_url
 from tenure.stores.mysql.settings import settings_of
 from tenure.stores.sql.rows import epoch_of
-from tenure.testing.engines import MariaDbCluster
+from tenure.testing.engines import EngineFailed, MariaDbCluster
 from tests.leaping import LeapingClock
 from tests.mysql.mysql_rig import LIMIT_S, at, bid, sql, until, waits, wins, wins_in_time
+from tests.postgresql.scuffle import scuffle
 
 pytestmark = pytest.mark.anyio
 
@@ -213,3 +215,18 @@ async def test_an_observer_whose_own_clock_leaps_counts_anew_what_has_changed(cl
         clock.ahead_ns += 61 * 10**9
         taken = await wins(leaper, bid(election))
         assert taken.token > grant.token
+
+
+@pytest.mark.timeout(120)
+async def test_no_two_are_in_office_while_connections_are_ended_at_any_moment(cluster: MariaDbCluster) -> None:
+    url = f"{cluster.url}?prefix=scuffle_{token_hex(4)}_"
+
+    async def end_all() -> None:
+        ids = await sql(cluster, "SELECT id FROM information_schema.processlist WHERE db = 'test'")
+        for number in ids.split():
+            with suppress(EngineFailed):  # It has ended by itself.
+                await sql(cluster, f"KILL {number}")
+
+    tokens = await scuffle(lambda: from_url(url), end_all, rounds=6)
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) >= 30

@@ -14,6 +14,7 @@ from tenure.stores.sql.rows import epoch_of, packed
 from tenure.testing.engines import PostgresCluster
 from tests.leaping import LeapingClock
 from tests.postgresql.postgresql_rig import LIMIT_S, TTL_NS, at, bid, sql, until, waits, wins, wins_in_time
+from tests.postgresql.scuffle import scuffle
 
 pytestmark = pytest.mark.anyio
 
@@ -329,3 +330,12 @@ async def test_rows_of_a_dump_from_a_later_timeline_go_on_above_what_this_server
         assert grant.token == dumped + 1
         await sql(cluster, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")
         assert await wins_in_time(store, grant.bid) == grant
+
+
+@pytest.mark.timeout(120)
+async def test_no_two_are_in_office_while_connections_are_ended_at_any_moment(cluster: PostgresCluster) -> None:
+    url = f"{cluster.url}?schema=scuffle_{token_hex(4)}"
+    end_all = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}"
+    tokens = await scuffle(lambda: from_url(url), lambda: sql(cluster, end_all), rounds=8)
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) >= 40
