@@ -26,6 +26,7 @@ class MySqlSession:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self._aborted = False
 
     async def set_up(self, timeout_s: float) -> None:
         """See to it that statements end, and what they see. Raises Refused for a server that takes no writes."""
@@ -51,9 +52,12 @@ class MySqlSession:
 
     @property
     def broken(self) -> bool:
-        return not self.connection.connected or bool(self.connection._stream_broken)  # noqa: SLF001  (no other name)
+        if self._aborted or not self.connection.connected:
+            return True
+        return bool(self.connection._stream_broken)  # noqa: SLF001  (no other name)
 
     def abort(self) -> None:
+        self._aborted = True
         self.connection.close()
 
     async def close(self) -> None:

@@ -113,9 +113,8 @@ class Link(Generic[C]):
                     return await work(session)
             except TimeoutError:
                 self._drop()
-                self._endpoints.append(
-                    self._endpoints.pop(0)
-                )  # The next search begins with another one, if there is one.
+                # The next search begins with another server, if there is one.
+                self._endpoints.append(self._endpoints.pop(0))
                 raise OutcomeUnknown(self._address, operation, f"no answer within {within_s:.3g} s") from None
             except self._connector.faults as error:
                 fault = self._connector.fault_of(error, sent=True)
