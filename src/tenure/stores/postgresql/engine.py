@@ -12,7 +12,7 @@ from tenure.stores.postgresql.listening import Listening
 from tenure.stores.postgresql.schema import creation
 from tenure.stores.postgresql.session import PostgresConnector, PostgresSession
 from tenure.stores.postgresql.settings import PostgresSettings
-from tenure.stores.postgresql.statements import ON_DISK, channel_of, statements_for
+from tenure.stores.postgresql.statements import channel_of, statements_for
 from tenure.stores.sql.link import Link
 from tenure.stores.sql.lookout import Lookout
 from tenure.stores.sql.rows import COUNTER_MAX, Ask, Office, Taken, epoch_of, microseconds, packed
@@ -146,8 +146,7 @@ class PostgresEngine:
                 marks
             ):  # First: what comes after this has no effect, and what came before it is seen by the next statement.
                 await session.fetch(self._sql.withdraw, [bid.election, "".join(marks)])
-            if await session.fetch(self._sql.release, _whose(bid)):
-                await session.fetch(ON_DISK, [])
+            await session.fetch(self._sql.release, _whose(bid))
 
         await self._run("release", leave, within_s)
 

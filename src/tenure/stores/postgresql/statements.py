@@ -51,12 +51,11 @@ WHERE o.election = g.election AND o.token = g.token AND o.host = g.host AND o.pi
     AND o.serial = g.serial AND o.expires > clock_timestamp()
 RETURNING o.election, o.version, (o.resign = o.token) IS TRUE AS asked"""
 _MINE: Final = "o.election = $1 AND o.host = $2 AND o.pid = $3 AND o.nonce = $4 AND o.serial = $5"
-# Whoever listens hears of it once the row is free, and not before. They hear of it before it is on the disk:
-# a server that crashes at that moment has forgotten it, and the office stays taken for a ttl. Whoever left is answered after.
+# Whoever listens hears of it once the row is free, and not before.
 _RELEASE: Final = """
 UPDATE {schema}.office o SET host = NULL, pid = NULL, nonce = NULL, serial = NULL, expires = clock_timestamp(),
     resign = NULL, version = o.version + 1
-WHERE {mine} RETURNING pg_notify('{channel}', o.election), set_config('synchronous_commit', 'off', true)"""
+WHERE {mine} RETURNING pg_notify('{channel}', o.election)"""
 # A claim that waits for this very row evaluates its WHERE again, and finds its mark.
 _WITHDRAW: Final = """
 INSERT INTO {schema}.office AS o (election, token, version, expires, withdrawn)
@@ -70,10 +69,6 @@ UPDATE {schema}.office o SET resign = o.token, version = o.version + 1
 WHERE o.election = $1 AND o.token = $2 AND o.nonce IS NOT NULL RETURNING o.token"""
 
 _LOOK: Final = "SELECT {row} FROM {schema}.office o"
-
-
-# A commit that is waited for, and everything before it is on the disk too.
-ON_DISK: Final = "SELECT pg_logical_emit_message(true, 'tenure', '')"
 
 
 class Statements(NamedTuple):
