@@ -1,0 +1,150 @@
+"""What a sink says to PostgreSQL. The check itself is in the server (``schema``)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import md5
+from typing import Final
+
+from tenure.errors import (
+    ConfigError,
+    OutcomeUnknown,
+    Refused,
+    StaleToken,
+    StoreError,
+    TenureError,
+    Unreachable,
+    UnverifiedToken,
+)
+from tenure.sinks.postgresql.schema import LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
+from tenure.sinks.sql.dialect import Unready
+from tenure.sinks.sql.talk import Ask, Talk, Trouble
+
+LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
+
+_NOT_THERE = {"3F000", "42883", "42P01"}  # no such schema, function, table
+_LOCK_TIMEOUT = "55P03"
+# The server ended the session: it may have done so after the commit, before it could say so.
+_SHUT_DOWN = {"57P01", "57P02", "57P03", "57P05"}
+_TRIES_MAX = 3
+
+# Whoever has the lock of the fence. Its key is one number, which this view shows in two halves.
+_END_HOLDERS = f"""
+SELECT pg_terminate_backend(pid) FROM pg_locks, (SELECT hashtextextended($1, {LOCK_SEED}) AS key) AS fence
+WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND ((classid::bigint << 32) | objid::bigint) = key
+"""  # noqa: S608  (a number of ours)
+
+
+class PostgresDialect:
+    """See ``Dialect``."""
+
+    def settings(self, idle_ms: int) -> list[Ask]:
+        return [Ask(f"SET idle_in_transaction_session_timeout = {idle_ms:d}")]
+
+    def set_up(self) -> Talk[None]:
+        yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED;\n{SET_UP}COMMIT")
+
+    def begin(self, isolation: str) -> Ask:
+        if isolation not in LEVELS:
+            raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
+        return Ask(f"BEGIN ISOLATION LEVEL {isolation.upper()}" if isolation else "BEGIN", turn="begin")
+
+    def present(self, fence: str, token: int, before: str) -> Ask:
+        # For the session and not for a transaction: nobody else has this connection.
+        shown = f"SELECT set_config('{setting_of(fence)}', '{token:d}', false)"
+        if before and before != fence:
+            shown += f", set_config('{setting_of(before)}', '', false)"
+        return Ask(shown)
+
+    def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
+        with refusals():
+            yield Ask(f"SELECT tenure_fence.{'admit' if may_raise else 'guard'}($1, $2)", (fence, token))
+
+    def finish(self, fence: str, token: int) -> Talk[None]:
+        # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
+        with refusals():
+            yield Ask(f"SELECT tenure_fence.guard({literal(fence)}, {token:d}); COMMIT", turn="end")
+
+    def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
+        for attempt in range(_TRIES_MAX):
+            yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {wait_ms:d}")
+            try:
+                yield from self.admit(fence, token, may_raise=may_raise)
+                yield Ask("COMMIT")
+            except (TenureError, Unready):
+                yield from _rolled_back()
+                raise
+            except Trouble as trouble:
+                yield from _rolled_back()
+                if trouble.code != _LOCK_TIMEOUT or attempt == _TRIES_MAX - 1:
+                    raise
+                yield Ask(_END_HOLDERS, (fence,))
+            else:
+                return
+
+    def highest(self, fence: str) -> Talk[int]:
+        with refusals():
+            [(highest,)] = yield Ask("SELECT tenure_fence.highest($1)", (fence,))
+        return int(highest)
+
+    def refusal(self, trouble: Trouble) -> TenureError | None:
+        return refusal_of(trouble)
+
+    def is_conflict(self, trouble: Trouble) -> bool:
+        return trouble.code == "40001"
+
+    def is_definite(self, trouble: Trouble) -> bool:
+        return not trouble.was_sent or (trouble.code != "" and trouble.code not in _SHUT_DOWN)
+
+    def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
+        text = trouble.text
+        match trouble.code:
+            case "":
+                kind = OutcomeUnknown if trouble.was_sent else Unreachable
+                return kind(name, operation, text)
+            case "57P03" | "53300":  # starting up, too many clients
+                return Unreachable(name, operation, text)
+            case code if code in _SHUT_DOWN:
+                return OutcomeUnknown(name, operation, text)
+            case "25006":
+                text = "the server is read-only: name the primary"
+            case "42501":
+                text += ": run the grants that tenure.sinks.postgresql.grants_sql prints"
+            case code if code == _LOCK_TIMEOUT:
+                text = "an older leader's transaction keeps the fence, and its session could not be ended"
+        return Refused(name, operation, text)
+
+
+def setting_of(fence: str) -> str:
+    """Return the name of the setting that shows a token for this fence to triggers."""
+    return f"tenure.f_{md5(fence.encode(), usedforsecurity=False).hexdigest()}"
+
+
+def refusal_of(trouble: Trouble) -> StaleToken | UnverifiedToken | ConfigError | None:
+    """Return what the check in the server has said, if it was the check."""
+    if trouble.code in {STALE, UNVERIFIED}:
+        token, highest = map(int, trouble.detail.split())
+        return StaleToken(token, highest) if trouble.code == STALE else UnverifiedToken(token, highest)
+    return ConfigError("token", "", trouble.text) if trouble.code == NONSENSE else None
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Let what the check in the server says be raised as what it means."""
+    try:
+        yield
+    except Trouble as trouble:
+        refusal = refusal_of(trouble)
+        if refusal is not None:
+            raise refusal from trouble
+        if trouble.code in _NOT_THERE:
+            raise Unready from trouble
+        raise
+
+
+def _rolled_back() -> Talk[None]:
+    try:
+        yield Ask("ROLLBACK")
+    except Trouble:
+        return  # The connection is gone, and the transaction with it.

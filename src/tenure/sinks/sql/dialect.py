@@ -1,0 +1,68 @@
+"""What a kind of server must be able to say, for a sink to be made of it."""
+
+from typing import Protocol
+
+from tenure.errors import StoreError, TenureError
+from tenure.sinks.sql.talk import Ask, Talk, Trouble
+
+
+class Unready(Exception):
+    """The table of fences is not there yet."""
+
+
+class Dialect(Protocol):
+    """One kind of server. A talk raises StaleToken or UnverifiedToken for a refusal, Unready where nothing is set up.
+
+    What else went wrong stays a Trouble, and ``failure`` says what that means.
+    """
+
+    def settings(self, idle_ms: int) -> list[Ask]:
+        """Return what a new connection is told: a transaction that is idle for so long is ended by the server."""
+        ...
+
+    def set_up(self) -> Talk[None]:
+        """Make the table of fences unless it is there, whoever else does so at the same time."""
+        ...
+
+    def begin(self, isolation: str) -> Ask:
+        """Begin a transaction; empty: at the level that the server begins them at."""
+        ...
+
+    def present(self, fence: str, token: int, before: str) -> Ask:
+        """Show the token to triggers until it is replaced, in place of that for the fence ``before``, if there is one."""
+        ...
+
+    def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
+        """Check the token in the transaction that is open, under a lock that it keeps to its end.
+
+        A token that the fence stands at shares the lock, and writes nothing. A higher one, if it may, raises the fence.
+        """
+        ...
+
+    def finish(self, fence: str, token: int) -> Talk[None]:
+        """Check the token, which must have been sealed, and commit."""
+        ...
+
+    def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
+        """Raise the fence in a transaction of its own. Whoever keeps it from that for so long has its session ended."""
+        ...
+
+    def highest(self, fence: str) -> Talk[int]:
+        """Return the highest token seen; 0: none."""
+        ...
+
+    def refusal(self, trouble: Trouble) -> TenureError | None:
+        """Return what a trigger, or a check of the caller's, has said, if that is what the trouble is."""
+        ...
+
+    def is_conflict(self, trouble: Trouble) -> bool:
+        """Say whether a transaction failed since its view is too old, which may be because of a seal."""
+        ...
+
+    def is_definite(self, trouble: Trouble) -> bool:
+        """Say whether the server's words prove that the commit did not take place."""
+        ...
+
+    def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
+        """Return what a caller is told."""
+        ...

@@ -1,0 +1,112 @@
+"""What tests of sinks in PostgreSQL share: a rig for the contract, one per driver, and a program that dies inside."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from anyio import to_thread
+
+from tenure.sinks import Bound, Verify
+from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink
+from tenure.sinks.postgresql.schema import literal, quoted
+from tenure.testing.engines import PostgresCluster
+
+# Dies with the check passed and the write made, and not yet committed.
+CRASH = """
+import asyncio, os, signal, sys
+from types import SimpleNamespace
+from tenure.sinks.postgresql import PostgresSink
+
+url, fence, token, statement = sys.argv[1:]
+
+async def main():
+    async with PostgresSink(url).transaction(SimpleNamespace(fence=fence, token=int(token))) as connection:
+        await connection.execute(statement)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def insert(fence: str, value: str) -> str:
+    return f"INSERT INTO {quoted(fence[-60:])} (value) VALUES ({literal(value)})"
+
+
+class AsyncpgRig:
+    """Every fence has a table of its name, and some of these are odd."""
+
+    def __init__(self, cluster: PostgresCluster) -> None:
+        self.cluster = cluster
+        self.made: set[str] = set()
+        self.making = asyncio.Lock()
+
+    @asynccontextmanager
+    async def open(self, verify: Verify | None = None) -> AsyncIterator[Any]:
+        async with PostgresSink(self.cluster.url, verify=verify) as sink:
+            yield sink
+
+    async def write(self, client: Any, term: Bound, value: str) -> None:
+        await self.make_table(term.fence)
+        async with client.bind(term).transaction() as connection:
+            await connection.execute(insert(term.fence, value))
+
+    async def make_table(self, fence: str) -> None:
+        async with self.making:
+            if fence not in self.made:
+                table = f"CREATE TABLE {quoted(fence[-60:])} (entry bigserial PRIMARY KEY, value text);"
+                await to_thread.run_sync(self.cluster.sql, table + self.triggers(fence))
+                self.made.add(fence)
+
+    def triggers(self, fence: str) -> str:  # noqa: ARG002
+        return ""
+
+    async def read_all(self, fence: str) -> list[str]:
+        await self.make_table(fence)
+        query = f"SELECT value FROM {quoted(fence[-60:])} ORDER BY entry"  # noqa: S608
+        return (await to_thread.run_sync(self.cluster.sql, query)).splitlines()
+
+    async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
+        words = (self.cluster.url, term.fence, str(term.token), insert(term.fence, value))
+        crash = await asyncio.create_subprocess_exec(sys.executable, "-c", CRASH, *words, stderr=subprocess.PIPE)
+        _, told = await crash.communicate()
+        assert crash.returncode == -9, told.decode()
+
+    async def restart(self) -> None:
+        await to_thread.run_sync(self.cluster.restart)
+
+
+class AsyncPsycopgRig(AsyncpgRig):
+    @asynccontextmanager
+    async def open(self, verify: Verify | None = None) -> AsyncIterator[Any]:
+        async with AsyncPsycopgSink(self.cluster.url, verify=verify) as sink:
+            yield sink
+
+
+class PsycopgRig(AsyncpgRig):
+    @asynccontextmanager
+    async def open(self, verify: Verify | None = None) -> AsyncIterator[Any]:
+        with PsycopgSink(self.cluster.url, verify=_at_once(verify)) as sink:
+            yield sink
+
+    async def write(self, client: Any, term: Bound, value: str) -> None:
+        await self.make_table(term.fence)
+        await to_thread.run_sync(self.write_now, client, term, value)
+
+    def write_now(self, client: PsycopgSink, term: Bound, value: str) -> None:
+        with client.transaction(term) as connection:
+            connection.execute(insert(term.fence, value))
+
+
+def _at_once(verify: Verify | None) -> Verify | None:
+    """Threads cannot await: for them, make a function of the contract's ``async`` one."""
+    if verify is None:
+        return None
+
+    def asked(fence: str, token: Any) -> bool:
+        answer: Any = verify(fence, token)
+        return asyncio.run(answer)
+
+    return asked
