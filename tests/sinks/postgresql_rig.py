@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg
 from anyio import to_thread
 
 from tenure.sinks import Bound, Verify
-from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink
+from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink, guard
 from tenure.sinks.postgresql.schema import literal, quoted
 from tenure.testing.engines import PostgresCluster
 
@@ -32,7 +33,7 @@ asyncio.run(main())
 
 
 def insert(fence: str, value: str) -> str:
-    return f"INSERT INTO {quoted(fence[-60:])} (value) VALUES ({literal(value)})"
+    return f"INSERT INTO {quoted(fence[-60:])} (value) VALUES ({literal(value)})"  # noqa: S608
 
 
 class AsyncpgRig:
@@ -57,16 +58,24 @@ class AsyncpgRig:
         async with self.making:
             if fence not in self.made:
                 table = f"CREATE TABLE {quoted(fence[-60:])} (entry bigserial PRIMARY KEY, value text);"
-                await to_thread.run_sync(self.cluster.sql, table + self.triggers(fence))
+                await self.sql(table)
+                await self.fence_off(fence)
                 self.made.add(fence)
 
-    def triggers(self, fence: str) -> str:  # noqa: ARG002
-        return ""
+    async def fence_off(self, fence: str) -> None:
+        """Leave the table as it is."""
+
+    async def sql(self, statement: str) -> list[Any]:
+        connection = await asyncpg.connect(self.cluster.url)
+        try:
+            return list(await connection.fetch(statement))
+        finally:
+            await connection.close()
 
     async def read_all(self, fence: str) -> list[str]:
         await self.make_table(fence)
         query = f"SELECT value FROM {quoted(fence[-60:])} ORDER BY entry"  # noqa: S608
-        return (await to_thread.run_sync(self.cluster.sql, query)).splitlines()
+        return [row["value"] for row in await self.sql(query)]
 
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
         words = (self.cluster.url, term.fence, str(term.token), insert(term.fence, value))
@@ -83,6 +92,30 @@ class AsyncPsycopgRig(AsyncpgRig):
     async def open(self, verify: Verify | None = None) -> AsyncIterator[Any]:
         async with AsyncPsycopgSink(self.cluster.url, verify=verify) as sink:
             yield sink
+
+
+class GuardRig(AsyncpgRig):
+    """The caller's own transactions, on connections of its own."""
+
+    async def write(self, client: Any, term: Bound, value: str) -> None:
+        await self.make_table(term.fence)
+        await client.set_up()
+        connection = await asyncpg.connect(self.cluster.url)
+        try:
+            async with connection.transaction():
+                # First, since the contract wants the order of the commits, and numbers are drawn when rows are inserted.
+                await guard(connection, term, sealed_only=client.verify is not None)
+                await connection.execute(insert(term.fence, value))
+        finally:
+            await connection.close()
+
+
+class TriggerRig(AsyncpgRig):
+    """Every table has triggers."""
+
+    async def fence_off(self, fence: str) -> None:
+        async with PostgresSink(self.cluster.url) as sink:
+            await sink.install_triggers(quoted(fence[-60:]), fence=fence)
 
 
 class PsycopgRig(AsyncpgRig):
@@ -107,6 +140,6 @@ def _at_once(verify: Verify | None) -> Verify | None:
 
     def asked(fence: str, token: Any) -> bool:
         answer: Any = verify(fence, token)
-        return asyncio.run(answer)
+        return bool(asyncio.run(answer))
 
     return asked

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.sinks.postgresql_rig import AsyncpgRig, AsyncPsycopgRig, PsycopgRig
 
 from tenure.testing import SINK_CONTRACT, ContractBroken, check_sink_promise
 from tenure.testing.engines import PostgresCluster
+from tests.sinks.postgresql_rig import AsyncpgRig, AsyncPsycopgRig, GuardRig, PsycopgRig, TriggerRig
 
 
-@pytest.mark.parametrize("rig", [AsyncpgRig, AsyncPsycopgRig, PsycopgRig])
+@pytest.mark.parametrize("rig", [AsyncpgRig, AsyncPsycopgRig, PsycopgRig, GuardRig, TriggerRig])
 def test_every_promise_is_kept(rig: type[AsyncpgRig], postgresql: PostgresCluster) -> None:
     @asynccontextmanager
     async def make() -> AsyncIterator[AsyncpgRig]:

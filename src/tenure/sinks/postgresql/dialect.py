@@ -1,5 +1,6 @@
 """What a sink says to PostgreSQL. The check itself is in the server (``schema``)."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import md5
@@ -15,9 +16,10 @@ from tenure.errors import (
     Unreachable,
     UnverifiedToken,
 )
+from tenure.sinks.postgresql import triggers
 from tenure.sinks.postgresql.schema import LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
-from tenure.sinks.sql.dialect import Unready
-from tenure.sinks.sql.talk import Ask, Talk, Trouble
+from tenure.sinks.sql.dialect import Unready, Worded
+from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
 
@@ -26,6 +28,8 @@ _LOCK_TIMEOUT = "55P03"
 # The server ended the session: it may have done so after the commit, before it could say so.
 _SHUT_DOWN = {"57P01", "57P02", "57P03", "57P05"}
 _TRIES_MAX = 3
+# The name of a fence may hold anything, so what counts is what stands last.
+_REFUSAL = re.compile(r"tenure: token (?P<token>\d+) .*: the highest seen is (?P<highest>\d+)", re.DOTALL)
 
 # Whoever has the lock of the fence. Its key is one number, which this view shows in two halves.
 _END_HOLDERS = f"""
@@ -88,6 +92,27 @@ class PostgresDialect:
             [(highest,)] = yield Ask("SELECT tenure_fence.highest($1)", (fence,))
         return int(highest)
 
+    def install_triggers(self, table: str, fence: str) -> Talk[None]:
+        yield from triggers.install(table, fence)
+
+    def remove_triggers(self, table: str) -> Talk[None]:
+        yield from triggers.remove(table)
+
+    def fenced_tables(self) -> Talk[dict[str, str]]:
+        return (yield from triggers.fenced())
+
+    def engine_words(self, fence: str, token: int) -> tuple[Worded, Worded]:
+        known = {"fence": fence, "token": token}
+        show = "SELECT tenure_fence.present(:fence, :token)"
+        # What was presented is gone with the transaction. If it is, then what came before was committed without a check.
+        check = "SELECT tenure_fence.guard(:fence, :token), current_setting(:setting, true)"
+        return (show, known), (check, {**known, "setting": setting_of(fence)})
+
+    def judge(self, rows: Rows, fence: str, token: int) -> None:  # noqa: ARG002  (the server knows)
+        if [shown for _, shown in rows] != [str(token)]:
+            rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced"
+            raise ConfigError("transaction", "ended inside", rule)
+
     def refusal(self, trouble: Trouble) -> TenureError | None:
         return refusal_of(trouble)
 
@@ -123,9 +148,11 @@ def setting_of(fence: str) -> str:
 
 def refusal_of(trouble: Trouble) -> StaleToken | UnverifiedToken | ConfigError | None:
     """Return what the check in the server has said, if it was the check."""
-    if trouble.code in {STALE, UNVERIFIED}:
-        token, highest = map(int, trouble.detail.split())
-        return StaleToken(token, highest) if trouble.code == STALE else UnverifiedToken(token, highest)
+    # By its text, which every driver and everything that is built upon drivers passes on.
+    told = _REFUSAL.search(trouble.text) if trouble.code in {STALE, UNVERIFIED} else None
+    if told is not None:
+        kind = StaleToken if trouble.code == STALE else UnverifiedToken
+        return kind(int(told["token"]), int(told["highest"]))
     return ConfigError("token", "", trouble.text) if trouble.code == NONSENSE else None
 
 

@@ -13,7 +13,7 @@ _CLOSE_S: Final = 2
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
 
-class FencedConnection(asyncpg.Connection):  # type: ignore[misc]  (it has no types)
+class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
     """The connection that a sink gives out. The transaction on it is one of asyncpg's, so ``transaction()`` inside nests."""
 
     top: Any = None
@@ -101,4 +101,4 @@ def _trouble(error: BaseException) -> Trouble:
     code: str = getattr(error, "sqlstate", None) or ""
     if code.startswith("08"):  # What asyncpg calls a connection that broke. The server has said nothing.
         code = ""
-    return Trouble(code, getattr(error, "message", None) or str(error), str(getattr(error, "detail", None) or ""))
+    return Trouble(code, getattr(error, "message", None) or str(error))

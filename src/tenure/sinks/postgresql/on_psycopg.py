@@ -108,7 +108,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
     if not isinstance(error, psycopg.Error):
         return None
     text = error.diag.message_primary or str(error)
-    return Trouble(error.sqlstate or "", text, error.diag.message_detail or "")
+    return Trouble(error.sqlstate or "", text)
 
 
 def _worded(ask: Ask) -> tuple[bytes, tuple[Any, ...] | None]:

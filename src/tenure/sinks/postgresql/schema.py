@@ -36,10 +36,10 @@ BEGIN
     RETURN;
   ELSIF found_highest > wanted THEN
     RAISE EXCEPTION 'tenure: token % is stale for fence %: the highest seen is %', wanted, wanted_fence, found_highest
-      USING ERRCODE = '{STALE}', DETAIL = wanted || ' ' || found_highest;
+      USING ERRCODE = '{STALE}';
   END IF;
-  RAISE EXCEPTION 'tenure: token % was never sealed for fence %', wanted, wanted_fence
-    USING ERRCODE = '{UNVERIFIED}', DETAIL = coalesce(wanted, 0) || ' ' || coalesce(found_highest, 0);
+  RAISE EXCEPTION 'tenure: token % was never sealed for fence %: the highest seen is %', wanted, wanted_fence,
+    coalesce(found_highest, 0) USING ERRCODE = '{UNVERIFIED}';
 END $$;
 """  # noqa: S608  (numbers and names of ours)
 

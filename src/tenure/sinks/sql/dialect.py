@@ -1,9 +1,11 @@
 """What a kind of server must be able to say, for a sink to be made of it."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from tenure.errors import StoreError, TenureError
-from tenure.sinks.sql.talk import Ask, Talk, Trouble
+from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
+
+Worded = tuple[str, dict[str, Any]]
 
 
 class Unready(Exception):
@@ -49,6 +51,26 @@ class Dialect(Protocol):
 
     def highest(self, fence: str) -> Talk[int]:
         """Return the highest token seen; 0: none."""
+        ...
+
+    def install_triggers(self, table: str, fence: str) -> Talk[None]:
+        """Let a table accept only what is written under the token that the fence stands at."""
+        ...
+
+    def remove_triggers(self, table: str) -> Talk[None]:
+        """Let anybody write to a table again."""
+        ...
+
+    def fenced_tables(self) -> Talk[dict[str, str]]:
+        """Return the tables that have all their triggers, and the fence of each."""
+        ...
+
+    def engine_words(self, fence: str, token: int) -> tuple[Worded, Worded]:
+        """Return what SQLAlchemy executes first in a transaction, to present the token, and last, to check it."""
+        ...
+
+    def judge(self, rows: Rows, fence: str, token: int) -> None:
+        """Judge the answer to the second of these."""
         ...
 
     def refusal(self, trouble: Trouble) -> TenureError | None:

@@ -159,6 +159,24 @@ class LoopSink(Generic[Raw]):
         """Make the table of fences now, and not when it is first needed. Changes nothing if it is there."""
         await self._alone("set up", self._flow.dialect.set_up)
 
+    async def install_triggers(self, table: str, *, fence: str) -> None:
+        """Let ``table`` accept only what is written under the token that ``fence`` stands at, whoever writes.
+
+        Until the first seal everything is refused. Changes nothing where all is in place, so call it at every start; a table has
+        one fence, and installing another takes its place. Raises ConfigError for what is no ordinary table.
+        """
+        checked(fence, 1)
+        await self.set_up()
+        await self._alone("install triggers", lambda: self._flow.dialect.install_triggers(table, fence))
+
+    async def remove_triggers(self, table: str) -> None:
+        """Let anybody write to ``table`` again. Changes nothing if it has no triggers of ours."""
+        await self._alone("remove triggers", lambda: self._flow.dialect.remove_triggers(table))
+
+    async def fenced_tables(self) -> dict[str, str]:
+        """Return the tables that have all their triggers, and the fence of each. To check at start that none was lost."""
+        return await self._alone("list triggers", self._flow.dialect.fenced_tables)
+
     async def close(self) -> None:
         """Close the connections that are not in use; the others are closed when they have been used."""
         self._is_closed = True

@@ -30,8 +30,8 @@ class Trouble(Exception):
     ``was_sent`` is false if the request cannot have reached the server.
     """
 
-    def __init__(self, code: str, text: str, detail: str = "", *, was_sent: bool = True) -> None:
-        self.code, self.text, self.detail, self.was_sent = code, text, detail, was_sent
+    def __init__(self, code: str, text: str, *, was_sent: bool = True) -> None:
+        self.code, self.text, self.was_sent = code, text, was_sent
         super().__init__(code, text)
 
 
