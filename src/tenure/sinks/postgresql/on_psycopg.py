@@ -113,7 +113,9 @@ def trouble_of(error: BaseException) -> Trouble | None:
 
 def _worded(ask: Ask) -> tuple[bytes, tuple[Any, ...] | None]:
     # Bytes: psycopg wants texts to be written where it can read them, and ours are put together.
-    return (_PLACE.sub("%s", ask.sql).encode(), ask.parameters) if ask.parameters else (ask.sql.encode(), None)
+    if not ask.parameters:
+        return ask.sql.encode(), None
+    return _PLACE.sub("%s", ask.sql.replace("%", "%%")).encode(), ask.parameters
 
 
 def _told(error: psycopg.Error) -> Trouble:
