@@ -121,7 +121,7 @@ class TriggerRig(AsyncpgRig):
 class PsycopgRig(AsyncpgRig):
     @asynccontextmanager
     async def open(self, verify: Verify | None = None) -> AsyncIterator[Any]:
-        with PsycopgSink(self.cluster.url, verify=_at_once(verify)) as sink:
+        with PsycopgSink(self.cluster.url, verify=at_once(verify)) as sink:
             yield sink
 
     async def write(self, client: Any, term: Bound, value: str) -> None:
@@ -133,7 +133,7 @@ class PsycopgRig(AsyncpgRig):
             connection.execute(insert(term.fence, value))
 
 
-def _at_once(verify: Verify | None) -> Verify | None:
+def at_once(verify: Verify | None) -> Verify | None:
     """Threads cannot await: for them, make a function of the contract's ``async`` one."""
     if verify is None:
         return None

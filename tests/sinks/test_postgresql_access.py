@@ -9,6 +9,7 @@ import pytest
 from tenure.errors import ConfigError, Refused, StaleToken, Unreachable, UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink, grants_sql, set_up_sql
+from tenure.sinks.sql.flow import Limits
 from tenure.testing.engines import EngineFailed, PostgresCluster
 
 KINDS = [PostgresSink, AsyncPsycopgSink, PsycopgSink]
@@ -142,4 +143,4 @@ def test_many_may_set_up_at_once(postgresql: PostgresCluster) -> None:
 @pytest.mark.parametrize("limit", ["connections_max", "wait_s", "idle_s"])
 def test_a_limit_must_be_one(limit: str) -> None:
     with pytest.raises(ConfigError, match=limit):
-        PostgresSink("postgresql://127.0.0.1:1/", **{limit: 0})
+        Limits.of(**{"connections_max": 1, "wait_s": 1.0, "idle_s": 1.0, limit: 0})  # type: ignore[arg-type]

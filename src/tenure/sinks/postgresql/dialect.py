@@ -43,16 +43,16 @@ AND ((classid::bigint << 32) | objid::bigint) = key
 class PostgresDialect:
     """See ``Dialect``."""
 
-    def settings(self, idle_ms: int) -> list[Ask]:
-        return [Ask(f"SET idle_in_transaction_session_timeout = {idle_ms:d}")]
+    def settings(self, idle_ms: int) -> Talk[None]:
+        yield Ask(f"SET idle_in_transaction_session_timeout = {idle_ms:d}")
 
     def set_up(self) -> Talk[None]:
         yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED;\n{SET_UP}COMMIT")
 
-    def begin(self, isolation: str) -> Ask:
+    def begin(self, isolation: str) -> list[Ask]:
         if isolation not in LEVELS:
             raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
-        return Ask(f"BEGIN ISOLATION LEVEL {isolation.upper()}" if isolation else "BEGIN", turn="begin")
+        return [Ask(f"BEGIN ISOLATION LEVEL {isolation.upper()}" if isolation else "BEGIN", turn="begin")]
 
     def present(self, fence: str, token: int, before: str) -> Ask:
         # For the session and not for a transaction: nobody else has this connection.
@@ -86,6 +86,9 @@ class PostgresDialect:
                 yield Ask(_END_HOLDERS, (fence,))
             else:
                 return
+
+    def end_blockers(self, fence: str) -> Talk[None]:  # noqa: ARG002
+        yield from ()  # A seal sees by itself who has the lock, also when it has stopped to wait.
 
     def highest(self, fence: str) -> Talk[int]:
         with refusals():

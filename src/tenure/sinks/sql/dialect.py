@@ -18,15 +18,15 @@ class Dialect(Protocol):
     What else went wrong stays a Trouble, and ``failure`` says what that means.
     """
 
-    def settings(self, idle_ms: int) -> list[Ask]:
-        """Return what a new connection is told: a transaction that is idle for so long is ended by the server."""
+    def settings(self, idle_ms: int) -> Talk[None]:
+        """Tell a new connection what it must know: a transaction that is idle for so long is ended by the server."""
         ...
 
     def set_up(self) -> Talk[None]:
         """Make the table of fences unless it is there, whoever else does so at the same time."""
         ...
 
-    def begin(self, isolation: str) -> Ask:
+    def begin(self, isolation: str) -> list[Ask]:
         """Begin a transaction; empty: at the level that the server begins them at."""
         ...
 
@@ -47,6 +47,10 @@ class Dialect(Protocol):
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
         """Raise the fence in a transaction of its own. Whoever keeps it from that for so long has its session ended."""
+        ...
+
+    def end_blockers(self, fence: str) -> Talk[None]:
+        """End, from another connection, the sessions that a seal has been waiting for. Does nothing where seals do it themselves."""
         ...
 
     def highest(self, fence: str) -> Talk[int]:

@@ -19,6 +19,7 @@ Raw = TypeVar("Raw")
 
 CONNECTIONS_MAX = 10
 WAIT_S, IDLE_S = 2.0, 10.0
+_TRIES_MAX = 8  # Each that fails is one of another leader's.
 
 
 class Kept(Generic[Raw]):
@@ -56,8 +57,7 @@ class Flow:
 
     def opened(self) -> Talk[None]:
         """Tell a new connection what it must know."""
-        for ask in self.dialect.settings(self.limits.idle_ms):  # noqa: UP028  (a list takes no answers)
-            yield ask
+        yield from self.dialect.settings(self.limits.idle_ms)
 
     def seal(self, fence: str, token: Token, *, may_raise: bool) -> Talk[None]:
         try:
@@ -81,28 +81,26 @@ class Flow:
         if kept.presented != (fence, token):
             yield self.dialect.present(fence, token, kept.presented[0])
             kept.presented = fence, token
-        yield begin
-        if self._sealed.get(fence) == token:
-            return None
-        try:
-            yield from self.dialect.admit(fence, token, may_raise=may_raise)
-        except Unready:
-            yield from self.roll_back()
-            yield from self.dialect.set_up()
-            yield begin
-            return (yield from self._admit(fence, token, may_raise=may_raise))
-        except UnverifiedToken as unverified:
-            yield from self.roll_back()
-            return unverified
-        return None
-
-    def _admit(self, fence: str, token: Token, *, may_raise: bool) -> Talk[UnverifiedToken | None]:
-        try:
-            yield from self.dialect.admit(fence, token, may_raise=may_raise)
-        except UnverifiedToken as unverified:
-            yield from self.roll_back()
-            return unverified
-        return None
+        for attempt in range(_TRIES_MAX):
+            for ask in begin:  # noqa: UP028  (a list takes no answers)
+                yield ask
+            if self._sealed.get(fence) == token:
+                return None
+            try:
+                yield from self.dialect.admit(fence, token, may_raise=may_raise)
+            except Unready:
+                yield from self.roll_back()
+                yield from self.dialect.set_up()
+            except UnverifiedToken as unverified:
+                yield from self.roll_back()
+                return unverified
+            except Trouble as trouble:  # Somebody else raised the fence at the same time. Nothing was written here yet.
+                if not self.dialect.is_conflict(trouble) or attempt == _TRIES_MAX - 1:
+                    raise
+                yield from self.roll_back()
+            else:
+                return None
+        raise AssertionError("the last try returns or raises")
 
     def finish(self, fence: str, token: Token) -> Talk[None]:
         """Check, and commit."""

@@ -140,11 +140,30 @@ class LoopSink(Generic[Raw]):
         """
         number = checked(fence, token)
         try:
-            await self._alone("seal", lambda: self._flow.seal(fence, number, may_raise=self.verify is None))
+            await self._seal(fence, number, may_raise=self.verify is None)
         except UnverifiedToken:
             if self.verify is None or not await confirmed(self.verify, fence, number):
                 raise
-            await self._alone("seal", lambda: self._flow.seal(fence, number, may_raise=True))
+            await self._seal(fence, number, may_raise=True)
+
+    async def _seal(self, fence: str, token: Token, *, may_raise: bool) -> None:
+        sealing = asyncio.ensure_future(self._alone("seal", lambda: self._flow.seal(fence, token, may_raise=may_raise)))
+        try:
+            await asyncio.wait({sealing}, timeout=self._flow.limits.wait_ms / 1000)
+            if not sealing.done():
+                await self._end_blockers(fence)
+            await sealing
+        finally:
+            sealing.cancel()
+
+    async def _end_blockers(self, fence: str) -> None:
+        # Not one of the connections that there is a limit of: the seal has one of these, and waits.
+        kept = await self._open("seal")
+        try:
+            with suppress(Trouble):  # If it may not do so, the seal says that it has waited in vain.
+                await self._talk(kept, self._flow.dialect.end_blockers(fence))
+        finally:
+            self._driver.drop(kept.raw)
 
     async def admit(self, fence: str, token: int) -> None:
         """Do what ``seal`` does, for those who keep a durable mark here: raise it to ``token``, or raise StaleToken."""

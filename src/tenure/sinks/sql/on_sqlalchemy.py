@@ -58,6 +58,10 @@ def _dialect_of(name: str) -> Dialect:
             from tenure.sinks.postgresql.dialect import PostgresDialect  # noqa: PLC0415  (only if it is used)
 
             return PostgresDialect()
+        case "mysql" | "mariadb":
+            from tenure.sinks.mysql.dialect import MySQLDialect  # noqa: PLC0415  (only if it is used)
+
+            return MySQLDialect()
         case _:
             raise ConfigError("engine", name, "must be PostgreSQL, MySQL or MariaDB")
 

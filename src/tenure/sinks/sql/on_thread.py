@@ -7,13 +7,13 @@ Rules of this file
 
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Semaphore
+from threading import Semaphore, Timer
 from types import TracebackType
 from typing import Generic, Protocol, Self
 
 from anyio import to_thread
 
-from tenure.errors import ConfigError, OutcomeUnknown, TenureError, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sql.dialect import Dialect
@@ -149,7 +149,22 @@ class ThreadSink(Generic[Raw]):
         await to_thread.run_sync(lambda: self._seal_now(fence, token, may_raise=may_raise), abandon_on_cancel=True)
 
     def _seal_now(self, fence: str, token: Token, *, may_raise: bool) -> None:
-        self._alone("seal", lambda: self._flow.seal(fence, token, may_raise=may_raise))
+        helper = Timer(self._flow.limits.wait_ms / 1000, self._end_blockers, (fence,))
+        helper.daemon = True
+        helper.start()
+        try:
+            self._alone("seal", lambda: self._flow.seal(fence, token, may_raise=may_raise))
+        finally:
+            helper.cancel()
+
+    def _end_blockers(self, fence: str) -> None:
+        # Not one of the connections that there is a limit of: the seal has one of these, and waits.
+        with suppress(StoreError, Trouble):  # If it may not do so, the seal says that it has waited in vain.
+            kept = self._open("seal")
+            try:
+                self._talk(kept, self._flow.dialect.end_blockers(fence))
+            finally:
+                self._driver.drop(kept.raw)
 
     def admit(self, fence: str, token: int) -> None:
         """Do what ``seal`` does, for those who keep a durable mark here: raise it to ``token``, or raise StaleToken."""
