@@ -32,12 +32,40 @@ def psycopg_bound(url: str, term: Any, statement: str) -> None:
             _inside()
 
 
+def pymysql_guarded(url: str, term: Any, statement: str) -> None:
+    import pymysql
+
+    from tenure.sinks.mysql import guard_sync
+    from tenure.sinks.mysql.settings import arguments_of
+
+    with pymysql.connect(**arguments_of(url)) as connection:
+        guard_sync(connection, term)
+        connection.cursor().execute(statement)
+        _inside()
+        connection.commit()
+
+
+def pymysql_bound(url: str, term: Any, statement: str) -> None:
+    from tenure.sinks.mysql import PyMySQLSink
+
+    with PyMySQLSink(url, idle_s=2) as sink:
+        sink.admit(term.fence, term.token)
+        with sink.transaction(term) as connection:
+            connection.cursor().execute(statement)
+            _inside()
+
+
 def _inside() -> None:
     print("inside", flush=True)
     sys.stdin.readline()
 
 
-SHAPES = {"psycopg-guarded": psycopg_guarded, "psycopg-bound": psycopg_bound}
+SHAPES = {
+    "psycopg-guarded": psycopg_guarded,
+    "psycopg-bound": psycopg_bound,
+    "pymysql-guarded": pymysql_guarded,
+    "pymysql-bound": pymysql_bound,
+}
 
 
 def _errors() -> tuple[type[Exception], ...]:

@@ -40,7 +40,7 @@ _CONFLICTS = {"1213", "1020"}  # a deadlock; a row that has changed since the sn
 _SHUT_DOWN = {"1053", "1927", "4031", "1317"}
 _READ_ONLY = {"1290", "1836", "1792"}
 _NO_RIGHT = {"1142", "1143", "1044", "1227", "1370", "1419"}
-_NOT_LET_IN = {"1045", "1049", "1698", "1130"}
+_NOT_LET_IN = {"1044", "1045", "1049", "1698", "1130"}
 _FULL = {"1040", "1203"}
 _LONGER = 3  # So many times as long as until the sessions in its way are ended does a seal wait in all.
 

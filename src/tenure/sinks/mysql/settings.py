@@ -18,7 +18,13 @@ def arguments_of(url: str) -> dict[str, Any]:
             "url", redact(url), "must name one server, as mysql://user:password@host:3306/database"
         ) from None
     database = unquote(parts.path.removeprefix("/"))
-    if parts.scheme not in {"mysql", "mariadb"} or not parts.hostname or not database or parts.query:
+    if (
+        parts.scheme not in {"mysql", "mariadb"}
+        or not parts.hostname
+        or "," in parts.netloc
+        or not database
+        or parts.query
+    ):
         rule = "must be mysql://user:password@host:3306/database; TLS and the rest are arguments of the driver"
         raise ConfigError("url", redact(url), rule)
     return {

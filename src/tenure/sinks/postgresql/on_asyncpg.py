@@ -10,7 +10,8 @@ from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
 _CLOSE_S: Final = 2
-_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+# The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
+_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 
 class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
