@@ -109,8 +109,11 @@ class PyMySQLRig(AsyncmyRig):
 class GuardRig(PyMySQLRig):
     """The caller's own transactions, on connections of its own."""
 
+    async def fence_off(self, fence: str) -> None:  # noqa: ARG002
+        with PyMySQLSink(self.cluster.url) as sink:
+            sink.set_up()
+
     def write_now(self, client: PyMySQLSink, term: Bound, value: str) -> None:
-        client.set_up()
         with closing(connected(self.cluster.url)) as connection:
             # First, since the contract wants the order of the commits, and numbers are drawn when rows are inserted.
             while True:

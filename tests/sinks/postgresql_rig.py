@@ -103,9 +103,12 @@ class AsyncPsycopgRig(AsyncpgRig):
 class GuardRig(AsyncpgRig):
     """The caller's own transactions, on connections of its own."""
 
+    async def fence_off(self, fence: str) -> None:  # noqa: ARG002
+        async with PostgresSink(self.cluster.url) as sink:
+            await sink.set_up()
+
     async def write(self, client: Any, term: Bound, value: str) -> None:
         await self.make_table(term.fence)
-        await client.set_up()
         connection = await asyncpg.connect(self.cluster.url)
         try:
             async with connection.transaction():

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from tenure.sinks.fence import Fence as Fence
     from tenure.sinks.kubernetes import BoundKubernetes as BoundKubernetes
     from tenure.sinks.kubernetes import KubernetesSink as KubernetesSink
+    from tenure.sinks.mysql import MySQLSink as MySQLSink
+    from tenure.sinks.mysql import PyMySQLSink as PyMySQLSink
+    from tenure.sinks.postgresql import AsyncPsycopgSink as AsyncPsycopgSink
+    from tenure.sinks.postgresql import PostgresSink as PostgresSink
+    from tenure.sinks.postgresql import PsycopgSink as PsycopgSink
+    from tenure.sinks.sql.on_sqlalchemy import fenced_engine as fenced_engine
     from tenure.sinks.sqlite import BoundSQLite as BoundSQLite
     from tenure.sinks.sqlite import SQLiteSink as SQLiteSink
     from tenure.sinks.sqlite import fenced_tables as fenced_tables
@@ -40,6 +46,12 @@ EXPORTS = {
     "Fence": "fence",
     "BoundKubernetes": "kubernetes",
     "KubernetesSink": "kubernetes",
+    "MySQLSink": "mysql",
+    "PyMySQLSink": "mysql",
+    "AsyncPsycopgSink": "postgresql",
+    "PostgresSink": "postgresql",
+    "PsycopgSink": "postgresql",
+    "fenced_engine": "sql.on_sqlalchemy",
     "BoundSQLite": "sqlite",
     "SQLiteSink": "sqlite",
     "fenced_tables": "sqlite",

@@ -67,5 +67,6 @@ def _dialect_of(name: str) -> Dialect:
 
 
 def _code_of(error: BaseException) -> str:
-    code = getattr(error, "sqlstate", None) or next(iter(error.args), "")
-    return str(code)
+    first = next(iter(error.args), None)
+    # Drivers of MySQL have a number in front, beside an SQLSTATE that many errors share.
+    return str(first) if isinstance(first, int) else str(getattr(error, "sqlstate", None) or "")
