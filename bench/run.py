@@ -19,6 +19,7 @@ import kubernetes
 import machine
 import office
 import simulator
+import sql_sinks
 import sqlite
 import zookeeper
 
@@ -44,6 +45,7 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "machine": machine.figures,
     "office": office.figures,
     "simulator": simulator.figures,
+    "sql_sinks": sql_sinks.figures,
     "sqlite": sqlite.figures,
     "zookeeper": zookeeper.figures,
 }

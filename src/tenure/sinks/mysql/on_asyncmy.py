@@ -50,7 +50,7 @@ class AsyncmyDriver:
         return True  # Every statement begins a transaction, if there is none.
 
     def is_usable(self, raw: FencedConnection) -> bool:
-        return bool(raw.connected and not raw.get_transaction_status())
+        return bool(raw.connected)  # What it says of transactions is not to be relied on: see ``Kept``.
 
     def trouble(self, error: BaseException) -> Trouble | None:
         return trouble_from(error) if isinstance(error, MySQLError) else None

@@ -23,12 +23,16 @@ _TRIES_MAX = 8  # Each that fails is one of another leader's.
 
 
 class Kept(Generic[Raw]):
-    """A connection of a sink, and what it presents to triggers."""
+    """A connection of a sink, what it presents to triggers, and whether anything may be open on it.
 
-    __slots__ = ("presented", "raw")
+    The last is kept here, since asyncmy does not know it: it overlooks that a transaction has ended.
+    """
+
+    __slots__ = ("is_clean", "presented", "raw")
 
     def __init__(self, raw: Raw) -> None:
         self.raw = raw
+        self.is_clean = True
         self.presented: tuple[str, int] = ("", 0)
 
 

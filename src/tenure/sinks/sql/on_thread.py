@@ -236,6 +236,7 @@ class ThreadSink(Generic[Raw]):
             raise ConfigError("transaction", "ended inside", rule)
         try:
             self._talk(kept, self._flow.finish(fence, token))
+            kept.is_clean = True
         except Trouble as trouble:
             if not trouble.was_sent:
                 raise self._flow.dialect.failure(self.name, "commit", trouble) from trouble.__cause__
@@ -244,8 +245,7 @@ class ThreadSink(Generic[Raw]):
             self.undo(kept, trouble, fence, token)
             raise (trouble.__cause__ or trouble) from None  # Such as a constraint that is checked last: the caller's.
         except TenureError:
-            with suppress(Trouble):
-                self._talk(kept, self._flow.roll_back())
+            self._roll_back(kept)
             raise
 
     def undo(self, kept: Kept[Raw], error: Exception, fence: str, token: Token) -> None:
@@ -256,12 +256,18 @@ class ThreadSink(Generic[Raw]):
             if trouble is not None:
                 refusal = self._talk(kept, self._flow.explain(trouble, fence, token))
             if self._driver.is_inside(kept.raw):
-                self._talk(kept, self._flow.roll_back())
+                self._roll_back(kept)
         if refusal is not None:
             raise refusal from error
 
+    def _roll_back(self, kept: Kept[Raw]) -> None:
+        with suppress(Trouble):  # Otherwise it is dropped.
+            self._talk(kept, self._flow.roll_back())
+            kept.is_clean = True
+
     def _alone(self, operation: str, talk: Callable[[], Talk[T]]) -> T:
         kept, answer = self._on_any(operation, lambda _: talk())
+        kept.is_clean = True
         self.give_back(kept)
         return answer
 
@@ -275,16 +281,18 @@ class ThreadSink(Generic[Raw]):
         try:
             while self._idle:  # One that has died while nobody used it says so when it is used.
                 kept = self._idle.pop()
+                kept.is_clean = False
                 try:
                     answer = self._talk(kept, talk(kept))
                 except Trouble as trouble:
-                    if self._driver.is_usable(kept.raw):
+                    if trouble.code:
                         raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
                     self._driver.drop(kept.raw)
                     continue
                 done = True
                 return kept, answer
             kept = self._open(operation)
+            kept.is_clean = False
             answer = self._say(kept, operation, talk(kept))
             done = True
             return kept, answer
@@ -320,7 +328,7 @@ class ThreadSink(Generic[Raw]):
         self._room.release()
         if kept is None:
             return
-        if self._is_closed or not self._driver.is_usable(kept.raw):
+        if self._is_closed or not kept.is_clean or not self._driver.is_usable(kept.raw):
             self._driver.drop(kept.raw)
         else:
             self._idle.append(kept)
