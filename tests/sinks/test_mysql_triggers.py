@@ -30,7 +30,7 @@ WRITES = [
 @pytest.fixture
 def sink(mariadb: MariaDbCluster) -> Iterator[PyMySQLSink]:
     orders = "DROP TABLE IF EXISTS `led ger`, tenure_fence; CREATE TABLE `led ger` (id int PRIMARY KEY, cents int)"
-    mariadb.sql(orders + "; INSERT INTO `led ger` VALUES (1, 0), (2, 0)", database="test")
+    mariadb.sql(orders + "; INSERT INTO `led ger` VALUES (1, 0), (2, 0)", database="test")  # noqa: S608
     with PyMySQLSink(mariadb.url) as opened:
         opened.install_triggers("led ger", fence=FENCE)
         yield opened

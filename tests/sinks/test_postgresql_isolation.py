@@ -136,6 +136,32 @@ def test_a_seal_waits_for_whoever_has_checked_before(level: str, postgresql: Pos
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_guard_that_waits_for_a_seal_sees_what_it_wrote(level: str, postgresql: PostgresCluster) -> None:
+    async def run() -> None:
+        async with game(postgresql, f"isolation/during/{level}") as play, PostgresSink(postgresql.url) as other:
+            sealing, writing = play.look.transaction(), play.old.transaction(isolation=level)
+            await sealing.start()
+            await guard(play.look, SimpleNamespace(fence=play.fence, token=2))  # Raises the fence, and keeps it.
+            await writing.start()
+            checking = asyncio.create_task(guard(play.old, play.term))
+            async with asyncio.timeout(PATIENCE_S):
+                while not checking.done() and not await waits(other):  # noqa: ASYNC110  (only the server knows)
+                    await asyncio.sleep(0.01)
+            assert not checking.done()
+            await sealing.commit()
+            with pytest.raises((StaleToken, asyncpg.SerializationError)):
+                await checking
+            await writing.rollback()
+
+    async def waits(sink: PostgresSink) -> bool:
+        async with sink.transaction(SimpleNamespace(fence="isolation/looking", token=1)) as connection:
+            query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            return bool(await connection.fetchval(query))
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("story", "level"),
     [
