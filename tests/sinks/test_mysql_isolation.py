@@ -124,6 +124,27 @@ def test_a_seal_waits_for_whoever_has_checked_before(level: str, mariadb: MariaD
         assert play.stale_writes() == 1  # It landed before the seal returned, which is its right.
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_guard_that_waits_for_a_seal_sees_what_it_wrote(level: str, mariadb: MariaDbCluster) -> None:
+    told: list[Exception] = []
+
+    def check(play: Game) -> None:
+        try:
+            guard_sync(play.old, play.term)
+        except StaleToken as stale:
+            told.append(stale)
+
+    with game(mariadb, f"isolation/during/{level}") as play, connected(mariadb.url) as sealing:
+        guard_sync(sealing, SimpleNamespace(fence=play.fence, token=2))  # Raises the fence, and keeps it.
+        play.begin(level)
+        checking = Thread(target=check, args=(play,))
+        checking.start()
+        assert wait_for(play.waits, PATIENCE_S)
+        sealing.commit()
+        checking.join()
+    assert [error.args for error in told] == [(1, 2)]
+
+
 @pytest.mark.parametrize(
     ("story", "level"),
     [
