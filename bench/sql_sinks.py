@@ -46,8 +46,8 @@ class OnPostgres:
         sink = await stack.enter_async_context(PostgresSink(url, connections_max=writers))
         commits: dict[str, list[Commit]] = {kind: [] for kind in KINDS}
         admin = await self._connection(url, stack)
-        for kind in KINDS:
-            await admin.execute(f"CREATE TABLE IF NOT EXISTS ledger_{kind} {_LEDGER.format('bigserial')}")
+        for kind in KINDS if writers == WRITERS[0] else ():
+            await admin.execute(f"CREATE TABLE ledger_{kind} {_LEDGER.format('bigserial')}")
         await sink.install_triggers("ledger_trigger", fence=TERM.fence)
         await sink.seal(TERM.fence, Token(TERM.token))
         for _ in range(writers):
@@ -82,8 +82,8 @@ class OnMariaDb:
         sink = await stack.enter_async_context(MySQLSink(url, connections_max=writers))
         commits: dict[str, list[Commit]] = {kind: [] for kind in KINDS}
         admin = await self._connection(url, stack)
-        for kind in KINDS:
-            await self._say(admin, f"CREATE TABLE IF NOT EXISTS ledger_{kind} {_LEDGER.format('int AUTO_INCREMENT')}")
+        for kind in KINDS if writers == WRITERS[0] else ():
+            await self._say(admin, f"CREATE TABLE ledger_{kind} {_LEDGER.format('int AUTO_INCREMENT')}")
         await sink.install_triggers("ledger_trigger", fence=TERM.fence)
         await sink.seal(TERM.fence, Token(TERM.token))
         for _ in range(writers):
