@@ -31,12 +31,13 @@ _TRIES_MAX = 3
 # The name of a fence may hold anything, so what counts is what stands last.
 _REFUSAL = re.compile(r"tenure: token (?P<token>\d+) .*: the highest seen is (?P<highest>\d+)", re.DOTALL)
 
-# Whoever has the lock of the fence. Its key is one number, which this view shows in two halves.
+# Whoever has the lock of the fence, unless it was raised meanwhile: then they are no older leaders. The key of the lock is
+# one number, which this view shows in two halves.
 _END_HOLDERS = f"""
 SELECT pg_terminate_backend(pid) FROM pg_locks, (SELECT hashtextextended($1, {LOCK_SEED}) AS key) AS fence
 WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-AND ((classid::bigint << 32) | objid::bigint) = key
+AND ((classid::bigint << 32) | objid::bigint) = key AND tenure_fence.highest($2) < $3
 """  # noqa: S608  (a number of ours)
 
 
@@ -83,7 +84,7 @@ class PostgresDialect:
                 yield from _rolled_back()
                 if trouble.code != _LOCK_TIMEOUT or attempt == _TRIES_MAX - 1:
                     raise
-                yield Ask(_END_HOLDERS, (fence,))
+                yield Ask(_END_HOLDERS, (fence, fence, token))
             else:
                 return
 
