@@ -167,7 +167,7 @@ def _kept_kib() -> float:
 
 
 async def main(url: str, name: str, ttl_s: float) -> None:
-    async with tenure.open_store(url) as store:
+    async with tenure.open_store(url, accept_best_effort=True) as store:
         side = OurSide(store, name, ttl_s)
         await serve(
             {

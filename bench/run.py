@@ -14,11 +14,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 import consul
 import etcd
 import fence
+import files
+import http_sink
 import imports
 import kubernetes
 import machine
+import mysql
 import office
+import postgresql
+import redis_store
 import simulator
+import sql_sinks
 import sqlite
 import zookeeper
 
@@ -39,11 +45,17 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
     "consul": consul.figures,
     "etcd": etcd.figures,
     "fence": fence.figures,
+    "files": files.figures,
+    "http_sink": http_sink.figures,
     "imports": imports.figures,
     "kubernetes": kubernetes.figures,
     "machine": machine.figures,
+    "mysql": mysql.figures,
     "office": office.figures,
+    "redis": redis_store.figures,
+    "postgresql": postgresql.figures,
     "simulator": simulator.figures,
+    "sql_sinks": sql_sinks.figures,
     "sqlite": sqlite.figures,
     "zookeeper": zookeeper.figures,
 }

@@ -1,8 +1,8 @@
 """Options of our own, which pytest reads here before it reads its command line; and what tests of several folders share.
 
 A test that needs an engine starts it, or takes the fixture with its name: ``etcd``, ``zookeeper``, ``consul``,
-``kubernetes``, ``postgresql`` or ``mariadb``. If the engine is not on this machine, the test is skipped, and the end of the run says so with the command
-that installs it. Where CI=true it fails instead: a build server that quietly tests less than it should is worse than none.
+``kubernetes``, ``postgresql``, ``mariadb`` or ``redis``. If the engine is not on this machine, the test is skipped, and the
+end of the run says so with the command that installs it. Where CI=true it fails instead: a build server that quietly tests less than it should is worse than none.
 """
 
 import os
@@ -21,6 +21,7 @@ from tenure.testing.engines import (
     MariaDbCluster,
     MissingEngine,
     PostgresCluster,
+    RedisCluster,
     ZooKeeperEnsemble,
     installed,
 )
@@ -128,6 +129,12 @@ def postgresql() -> PostgresCluster:
 def mariadb() -> MariaDbCluster:
     """One server that tests share. Whoever kills it starts it again."""
     return _CLUSTERS.take("mariadb", MariaDbCluster)
+
+
+@pytest.fixture
+def redis() -> RedisCluster:
+    """One server that tests share. Whoever kills it starts it again."""
+    return _CLUSTERS.take("redis", RedisCluster)
 
 
 @contextmanager

@@ -82,7 +82,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "checkers": checkers.table,
     **{
         f"names of {module}": partial(names, module)
-        for module in ("tenure", "tenure.sync", "tenure.sinks", "tenure.testing")
+        for module in ("tenure", "tenure.sync", "tenure.sinks", "tenure.sinks.http", "tenure.web", "tenure.testing")
     },
     **{
         f"members of {path}": partial(members, path)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.places import Place
+from tests.chaos.place import Place
 from tests.chaos.speaker import PATIENCE_S, Speaker
 
 

@@ -5,35 +5,24 @@ import sqlite3
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
 
 from kazoo.client import KazooClient
 
-from tenure.testing.engines import ConsulCluster, EtcdCluster, KubernetesCluster, ZooKeeperEnsemble
+from tenure.testing.engines import (
+    ConsulCluster,
+    EtcdCluster,
+    KubernetesCluster,
+    MariaDbCluster,
+    PostgresCluster,
+    RedisCluster,
+    ZooKeeperEnsemble,
+)
+from tests.chaos.outside import files, http, objects
+from tests.chaos.place import Place
 
-
-class Place(Protocol):
-    """A running engine: ``store`` is the URL of elections in it, ``target`` what its Target is made of."""
-
-    @property
-    def store(self) -> str: ...
-
-    @property
-    def target(self) -> str: ...
-
-    def prepare(self, election: str) -> None:
-        """Make whatever must be there before the first write for this election."""
-
-    def blocked(self) -> bool:
-        """Say whether somebody who was frozen holds up everybody else here, as only files let one do."""
-        ...
-
-    def written(self, election: str) -> list[int]:
-        """The tokens that were written for it, in the order in which they landed."""
-        ...
+_ROWS = "SELECT token FROM written WHERE election = '{}' ORDER BY entry"
 
 
 class InSQLite:
@@ -125,6 +114,53 @@ class InKubernetes:
         return [int(token) for token in data["tokens"].split()]
 
 
+class InPostgres:
+    def __init__(self, cluster: PostgresCluster) -> None:
+        self.cluster, self.store, self.target = cluster, cluster.url, cluster.url
+        cluster.sql("CREATE TABLE written (entry bigserial PRIMARY KEY, election text, token bigint)")
+
+    def prepare(self, election: str) -> None:
+        pass
+
+    def blocked(self) -> bool:
+        return False
+
+    def written(self, election: str) -> list[int]:
+        rows = self.cluster.sql(_ROWS.format(election))
+        return [int(row) for row in rows.split()]
+
+
+class InMariaDb:
+    def __init__(self, cluster: MariaDbCluster) -> None:
+        self.cluster, self.store, self.target = cluster, cluster.url, cluster.url
+        made = "CREATE TABLE written (entry bigint AUTO_INCREMENT PRIMARY KEY, election text, token bigint)"
+        cluster.sql(made, database="test")
+
+    def prepare(self, election: str) -> None:
+        pass
+
+    def blocked(self) -> bool:
+        return False
+
+    def written(self, election: str) -> list[int]:
+        return [int(row) for row in self.cluster.sql(_ROWS.format(election), database="test").split()]
+
+
+class InRedis:
+    def __init__(self, cluster: RedisCluster) -> None:
+        self.cluster, self.store = cluster, cluster.url
+        self.target = "" if cluster.independent else cluster.url
+
+    def prepare(self, election: str) -> None:
+        pass
+
+    def blocked(self) -> bool:
+        return False
+
+    def written(self, election: str) -> list[int]:
+        return [int(line) for line in self.cluster.ctl("LRANGE", f"written-{election}", "0", "-1").split()]
+
+
 @contextmanager
 def sqlite(folder: Path, _: int) -> Iterator[InSQLite]:
     yield InSQLite(folder)
@@ -160,6 +196,30 @@ def kubernetes(_: Path, size: int) -> Iterator[InKubernetes]:
         yield InKubernetes(cluster)
 
 
+@contextmanager
+def postgresql(_: Path, __: int) -> Iterator[InPostgres]:
+    with PostgresCluster() as cluster:
+        yield InPostgres(cluster)
+
+
+@contextmanager
+def mysql(_: Path, __: int) -> Iterator[InMariaDb]:
+    with MariaDbCluster() as cluster:
+        yield InMariaDb(cluster)
+
+
+@contextmanager
+def redis(_: Path, __: int) -> Iterator[InRedis]:
+    with RedisCluster() as cluster:
+        yield InRedis(cluster)
+
+
+@contextmanager
+def redlock(_: Path, __: int) -> Iterator[InRedis]:
+    with RedisCluster(5, independent=True) as cluster:
+        yield InRedis(cluster)
+
+
 # How each is started: in a folder, with so many nodes.
 PLACES: dict[str, Callable[[Path, int], AbstractContextManager[Place]]] = {
     "sqlite": sqlite,
@@ -167,9 +227,12 @@ PLACES: dict[str, Callable[[Path, int], AbstractContextManager[Place]]] = {
     "zookeeper": zookeeper,
     "consul": consul,
     "kubernetes": kubernetes,
+    "postgresql": postgresql,
+    "mysql": mysql,
+    "redis": redis,
+    "redlock": redlock,
+    "files": files,
+    "s3": objects,
+    "http": http,
 }
-
-
-def descents(tokens: list[int]) -> int:
-    """How many writes landed after one with a larger token: each is a stale write that was accepted."""
-    return sum(token < highest for token, highest in zip(tokens, accumulate(tokens, max), strict=True))
+STORES = [kind for kind in PLACES if kind not in {"files", "s3", "http"}]

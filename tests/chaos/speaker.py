@@ -22,6 +22,7 @@ class Speaker:
         self.process = process
         self.said: list[dict[str, Any]] = []
         self.frozen_at_s = 0.0
+        self._has_ended = False
         self._news = asyncio.Condition()
         self._listener = asyncio.create_task(self._listen())
 
@@ -36,6 +37,9 @@ class Speaker:
             async with self._news:
                 self.said.append(json.loads(line))
                 self._news.notify_all()
+        async with self._news:
+            self._has_ended = True
+            self._news.notify_all()
 
     async def says(self, above: int = 0, **due: Any) -> dict[str, Any]:
         """Return the first word that it has said since it was last frozen, or will say, with these parts and such a token."""
@@ -46,10 +50,12 @@ class Speaker:
         async with self._news:
             try:
                 async with asyncio.timeout(PATIENCE_S):
-                    await self._news.wait_for(lambda: any(map(fits, self.said)))
+                    await self._news.wait_for(lambda: self._has_ended or any(map(fits, self.said)))
             except TimeoutError:
-                raise AssertionError(f"nothing like {due} above {above} among {self.said[-20:]}") from None
-        return next(filter(fits, self.said))
+                pass
+        found = next(filter(fits, self.said), None)
+        assert found is not None, f"nothing like {due} above {above} among {self.said[-20:]}"
+        return found
 
     def stop(self) -> None:
         """Freeze it; on return none of its threads runs."""
@@ -65,7 +71,8 @@ class Speaker:
         os.kill(self.process.pid, number)
 
     async def end(self) -> None:
-        self.go_on()
+        if not self._has_ended:
+            self.go_on()
         assert self.process.stdin is not None
         self.process.stdin.close()
         await self.process.wait()

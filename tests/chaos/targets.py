@@ -5,7 +5,11 @@ Every write can be read afterwards, and in which order it landed (``places.py``)
 
 import sqlite3
 from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import tenure
 from tenure.sinks import Sink
@@ -140,12 +144,135 @@ class KubernetesTarget:
         data["tokens"] += f"{term.token} "
 
 
+class PostgresTarget:
+    """Every write is a row."""
+
+    insert = "INSERT INTO written (election, token) VALUES ($1, $2)"
+
+    def __init__(self, url: str) -> None:
+        from tenure.sinks import PostgresSink
+
+        self.url, self.sink = url, PostgresSink(url)
+
+    async def write(self, term: tenure.Tenure, name: str) -> None:
+        async with self.sink.transaction(term) as connection:
+            await connection.execute(self.insert, name, term.token)
+
+    async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
+        import asyncpg
+
+        connection = await asyncpg.connect(self.url)
+        await connection.execute(self.insert, name, term.token)
+        await connection.close()
+
+
+class MySQLTarget:
+    """Every write is a row."""
+
+    insert = "INSERT INTO written (election, token) VALUES (%s, %s)"
+
+    def __init__(self, url: str) -> None:
+        from tenure.sinks import MySQLSink
+
+        self.url, self.sink = url, MySQLSink(url)
+
+    async def write(self, term: tenure.Tenure, name: str) -> None:
+        async with self.sink.transaction(term) as connection, connection.cursor() as cursor:
+            await cursor.execute(self.insert, (name, term.token))
+
+    async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
+        import pymysql
+
+        where = urlsplit(self.url)
+        with closing(pymysql.connect(host=where.hostname, port=where.port, user="root", database="test")) as connection:
+            connection.cursor().execute(self.insert, (name, term.token))
+            connection.commit()
+
+
+class RedisTarget:
+    """Every write is an entry of a list."""
+
+    def __init__(self, url: str) -> None:
+        from tenure.sinks import RedisSink
+
+        self.sink = RedisSink(url)
+
+    async def write(self, term: tenure.Tenure, name: str) -> None:
+        await self.sink.bind(term).txn([("RPUSH", f"written-{name}", str(term.token))])
+
+    async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
+        await self.sink._client.call("RPUSH", f"written-{name}", str(term.token), operation="write")
+
+
+class FileTarget:
+    """Every write appends to a file."""
+
+    def __init__(self, folder: str) -> None:
+        from tenure.sinks import FileSink
+
+        self.folder, self.sink = folder, FileSink(folder)
+
+    async def write(self, term: tenure.Tenure, name: str) -> None:
+        await self.sink.bind(term).update(name, lambda written: (written or b"") + f"{term.token} ".encode())
+
+    async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
+        with (Path(self.folder) / name).open("a") as file:
+            file.write(f"{term.token} ")
+
+
+class S3Target:
+    """Every write appends to an object."""
+
+    def __init__(self, url: str) -> None:
+        from tenure.sinks import S3Sink
+        from tests.s3.conftest import connect
+
+        self.client = connect(url)
+        self.sink = S3Sink("written", client=self.client)
+
+    async def write(self, term: tenure.Tenure, name: str) -> None:
+        await self.sink.bind(term).update(name, lambda written: (written or b"") + f"{term.token} ".encode())
+
+    async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
+        try:
+            written = self.client.get_object(Bucket="written", Key=name)["Body"].read()
+        except self.client.exceptions.NoSuchKey:
+            written = b""
+        self.client.put_object(Bucket="written", Key=name, Body=written + f"{term.token} ".encode())
+
+
+class HttpTarget:
+    """Every write is a request to a service, which has a way in that is guarded and one that is not."""
+
+    def __init__(self, url: str) -> None:
+        from tenure.sinks import HttpSink
+
+        self.url, self.sink = url, HttpSink(url)
+
+    async def write(self, term: tenure.Tenure, name: str) -> None:
+        # Of a tenure it would first ask whether that is over, and send nothing: here it is the service that is to refuse.
+        unwitting = SimpleNamespace(fence=term.fence, token=term.token)
+        await self.sink.bind(unwitting).request("POST", f"/fenced/{name}/{term.token}")
+
+    async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
+        where = urlsplit(self.url)
+        with closing(HTTPConnection(f"{where.hostname}:{where.port}", timeout=10)) as connection:
+            connection.request("POST", f"/unfenced/{name}/{term.token}")
+            connection.getresponse().read()
+
+
 TARGETS: dict[str, Any] = {
     "sqlite": SQLiteTarget,
     "etcd": EtcdTarget,
     "zookeeper": ZooKeeperTarget,
     "consul": ConsulTarget,
     "kubernetes": KubernetesTarget,
+    "postgresql": PostgresTarget,
+    "mysql": MySQLTarget,
+    "redis": RedisTarget,
+    "files": FileTarget,
+    "s3": S3Target,
+    "http": HttpTarget,
 }
 
 

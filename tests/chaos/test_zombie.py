@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.chaos.game import Game, play
-from tests.chaos.places import PLACES, InSQLite, descents
+from tests.chaos.place import descents
+from tests.chaos.places import PLACES, InSQLite
 
 # Twenty rounds for an engine, or ten: a round mostly waits for a lease to end, so elections run side by side.
 ELECTIONS = 5

@@ -50,7 +50,7 @@ class Writer:
             fcntl.flock(self.busy, fcntl.LOCK_UN)
 
     async def run(self) -> None:
-        before, wrote = time.monotonic(), set[tuple[int, str]]()
+        before, wrote, unheard = time.monotonic(), set[tuple[int, str]](), set[str]()
         while True:
             await asyncio.sleep(WRITE_EVERY_S)
             now = time.monotonic()
@@ -58,11 +58,14 @@ class Writer:
             if term is not None:
                 if slept:
                     say(event="woke", token=term.token, valid=term.valid)
+                    unheard = set(self.targets)
                 with self.writing():
                     for sink, each in self.targets.items():
                         outcome = await self.write(term, sink, each)
-                        if outcome != "accepted" or slept:
+                        if outcome != "accepted" or sink in unheard:
                             say(event=outcome, token=term.token, sink=sink)
+                        if outcome in {"accepted", "refused"}:  # else its client has to come to itself first
+                            unheard.discard(sink)
                         if outcome == "accepted" and (term.token, sink) not in wrote:
                             wrote.add((term.token, sink))
                             say(event="wrote", token=term.token, sink=sink)
@@ -91,10 +94,10 @@ async def main(store_url: str, election: str, places: dict[str, str], busy: Path
         for each in targets.values():
             if hasattr(each.sink, "__aenter__"):
                 await stack.enter_async_context(each.sink)
-            else:
+            elif hasattr(each.sink, "__enter__"):
                 stack.enter_context(each.sink)
         writer = Writer(election, targets, busy, fenced)
-        store = await stack.enter_async_context(tenure.open_store(store_url))
+        store = await stack.enter_async_context(tenure.open_store(store_url, accept_best_effort=True))
 
         async def body(term: tenure.Tenure) -> None:
             writer.term = term

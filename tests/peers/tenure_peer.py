@@ -98,7 +98,7 @@ class Peer:
 
 
 async def run(kind: str, url: str, name: str, ttl_s: float) -> None:
-    async with tenure.open_store(url) as store:
+    async with tenure.open_store(url, accept_best_effort=True) as store:
         peer = Peer(kind, store, name, ttl_s)
         await serve({"campaign": peer.campaign, "resign": peer.resign, "observe": peer.observe, "time": peer.time})
 

@@ -70,7 +70,7 @@ def test_story_is_a_table_with_a_line_per_thing_that_happened() -> None:
     assert [cell.strip() for cell in lines[0].split("|")] == ["time", "leader", "store", "standby", "sink"]
     entries = tenure("sim", "--seed", "17", "--story", "--json").stdout.splitlines()
     assert len(lines) - 2 == len(entries) > 100
-    assert {"at", "kind", "who", "token", "number", "note"} == set(json.loads(entries[0]))
+    assert {"at", "kind", "who", "token", "number", "note", "election"} == set(json.loads(entries[0]))
 
 
 def test_show_prints_what_the_seed_draws() -> None:

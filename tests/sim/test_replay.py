@@ -11,7 +11,7 @@ from tenure.sim.run import judge_seeds, play
 
 # What seed 17 came to when this line was written. It changes whenever the simulator, the machine or the model store
 # decides anything differently; a change that was not meant to do so is a bug. ``pytest`` prints the new value.
-SEED_17 = "1f66b54a85b6960e97986e2af1811ef8bd15902781aed24c7983a3cb87213d1f"
+SEED_17 = "20079baf0b9b07be0a758da42db162fa5da1930d64b9ed943420861176bc8e51"
 
 PRINT = "from tenure.sim.plan import Options; from tenure.sim.run import play; print(play(Options({seed}))[1].fingerprint())"
 

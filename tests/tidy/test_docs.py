@@ -198,7 +198,9 @@ def test_the_reference_knows_every_option() -> None:
     assert [option for option in options if f"`{option}" not in page] == []
 
 
-@pytest.mark.parametrize("module", ["tenure", "tenure.sync", "tenure.sinks", "tenure.testing"])
+@pytest.mark.parametrize(
+    "module", ["tenure", "tenure.sync", "tenure.sinks", "tenure.sinks.http", "tenure.web", "tenure.testing"]
+)
 def test_the_reference_knows_every_public_name(module: str) -> None:
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
     section = page.partition(f"## {module}\n")[2].partition("\n## ")[0]

@@ -56,4 +56,6 @@ def test_every_exit_code_of_the_help_is_on_the_page() -> None:
 
 def test_every_setting_is_on_the_page_of_the_file() -> None:
     page = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    assert [key for key in KEYS if f"\n| `{key}` | `TENURE_{key.upper()}` | `--{key}` |" not in page] == []
+    assert [
+        key for key in KEYS if f"\n| `{key}` | `TENURE_{key.upper()}` | `--{key.replace('_', '-')}` |" not in page
+    ] == []

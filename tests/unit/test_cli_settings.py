@@ -259,3 +259,31 @@ def test_a_file_that_others_cannot_read_or_without_a_password_is_not_warned_of(
 def test_the_lease_by_default_is_one_that_the_engine_gives_as_it_is_shipped(url: str | None, ttl_s: int) -> None:
     assert settings_of(store=url, config=None, reading=True).timing == Timing.of(ttl=ttl_s)
     assert settings_of(store=url, config=None, ttl=20, reading=True).timing == Timing.of(ttl=20)
+
+
+@pytest.mark.parametrize(
+    ("said", "accepted"),
+    [
+        ((None, "", ""), False),
+        ((True, "0", "false"), True),
+        ((None, "1", "false"), True),
+        ((None, "no", "true"), False),
+        ((None, "", "true"), True),
+    ],
+)
+def test_best_effort_is_accepted_by_option_variable_and_file_in_this_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: tuple[bool | None, str, str], accepted: bool
+) -> None:
+    option, variable, told = said
+    monkeypatch.setenv("TENURE_ACCEPT_BEST_EFFORT", variable)
+    file = write(tmp_path / "tenure.toml", f"accept_best_effort = {told}" if told else "")
+    settings = settings_of(store="redis://h1", config=file, accept_best_effort=option)
+    assert settings.accept_best_effort is accepted
+
+
+def test_what_is_neither_yes_nor_no_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="must be true or false"):
+        settings_of(store=None, config=write(tmp_path / "tenure.toml", 'accept_best_effort = "yes"'))
+    monkeypatch.setenv("TENURE_ACCEPT_BEST_EFFORT", "maybe")
+    with pytest.raises(ConfigError, match="TENURE_ACCEPT_BEST_EFFORT"):
+        settings_of(store=None, config=None)

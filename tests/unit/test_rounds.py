@@ -6,16 +6,25 @@ from typing import Any
 import pytest
 
 from tenure.clock import VirtualClock
+from tenure.core.candidate import Candidate
 from tenure.core.effects import Renew
 from tenure.errors import Unreachable
 from tenure.model import Bid, Ended, Grant, Holder, Token
-from tenure.office.rounds import Asked, Renewal, Rounds
+from tenure.office.crews import Crew, Renewal
+from tenure.office.rounds import Rounds
 from tenure.office.timetable import Timetable
 from tenure.stores.base import CanRenewTogether, No, Unknown
 from tenure.stores.memory import MemoryStore
+from tenure.timing import Timing
 
 HOLDER = Holder("host", 1, "nonce")
 WITHIN_NS = 10**9
+
+
+def timing(within_ns: int = WITHIN_NS) -> Timing:
+    return Timing(
+        ttl_ns=100 * WITHIN_NS, renew_every_ns=10 * WITHIN_NS, attempt_timeout_ns=within_ns, grace_ns=WITHIN_NS
+    )
 
 
 def grant(number: int) -> Grant:
@@ -48,6 +57,8 @@ class Member:
     def __init__(self, number: int, *, busy: bool = False) -> None:
         self.effect, self.busy = Renew(number, grant(number)), busy
         self.renews_at: int | None = None
+        self.crew: Crew | None = None
+        self.candidate = Candidate(self.effect.grant.bid, timing())  # It leads nowhere, and so no cohort takes it.
         self.asked_at: list[int] = []
         self.outcomes: list[Renewal] = []
         self.heard = asyncio.Event()
@@ -65,6 +76,11 @@ class Member:
     def look_after_time(self) -> None:
         self.worried.set()
 
+    def look_after_tenant(self) -> None:
+        raise AssertionError("who is in no cohort is looked after by its own steps")
+
+    asked_to_resign = look_after_tenant
+
 
 class Office:
     """Rounds on a virtual clock, in a loop that lives."""
@@ -78,15 +94,15 @@ class Office:
 
     def join(self, member: Member, store: Together, instant: int) -> None:
         assert isinstance(store, CanRenewTogether)
-        self.rounds.join(member, store, WITHIN_NS, instant)
+        self.rounds.join(member, store, timing(), instant)
 
     def leave(self, member: Member, store: Together) -> None:
         assert isinstance(store, CanRenewTogether)
-        self.rounds.leave(member, store, WITHIN_NS)
+        self.rounds.leave(member, store, timing())
 
     def add(self, member: Member, store: Together, within_ns: int = WITHIN_NS) -> None:
         assert isinstance(store, CanRenewTogether)
-        self.rounds.add(store, within_ns, Asked(member.effect, member))
+        self.rounds.add(store, timing(within_ns), member.effect, member)
 
     def ring_at(self, instant: int) -> None:
         self.clock.advance(instant - self.clock.now())
@@ -216,7 +232,7 @@ def test_nobody_worries_once_it_was_answered() -> None:
         await asyncio.sleep(0)  # for the round to be over
         office.ring_at(10**12)
         assert not member.worried.is_set()
-        assert (office.timetable._instants, office.rounds._timed) == ([], {})
+        assert (office.timetable._instants, office.rounds._timed, office.rounds._crews) == ([], {}, {})
 
     asyncio.run(run())
 

@@ -317,4 +317,4 @@ def test_a_seal_of_what_is_no_database_is_refused_and_leaves_it_as_it_is(tmp_pat
 def test_a_seal_whose_disk_fails_has_no_known_outcome() -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-    assert isinstance(sink_module._store_error("sqlite sink", error), OutcomeUnknown)
+    assert isinstance(sink_module.store_error("sqlite sink", error), OutcomeUnknown)

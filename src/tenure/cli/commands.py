@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "watch": ("tenure.cli.watch", "Tell every change of leader."),
     "resign": ("tenure.cli.resign", "Ask a leader to leave office."),
     "doctor": ("tenure.cli.doctor", "Say whether elections will work at a store."),
-    "fence": ("tenure.cli.fence", "Print what makes an engine itself refuse a stale leader."),
+    "fence": ("tenure.cli.fence", "Print what makes an engine refuse a stale leader; look at fences, and mend them."),
     "demo": ("tenure.cli.demo", "Freeze and kill leaders, and see which writes count."),
     "completion": ("tenure.cli.completion", "Print the completion script of a shell."),
     "sim": ("tenure.cli.sim", "Attack the election machine with simulated faults."),

@@ -48,20 +48,21 @@ def command(ctx: click.Context, *, shell: str) -> None:
 def election_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Return the elections that begin like ``incomplete``, for a completion: soon, or none, and without a word."""
     with suppress(TenureError, OSError), redirect_stderr(io.StringIO()):
-        found = _elections(ctx.params.get("store"), ctx.params.get("config"))
+        found = _elections(**{name: ctx.params.get(name) for name in ("store", "config", "accept_best_effort")})
         return [name for name in found if name.startswith(incomplete) and _HARMLESS.fullmatch(name)]
     return []
 
 
-def _elections(store: str | None, config: Any) -> Iterable[str]:
+def _elections(*, store: str | None, config: Any, accept_best_effort: bool | None) -> Iterable[str]:
     from tenure.cli.reading import is_unmade  # noqa: PLC0415  (the script itself needs no office)
     from tenure.cli.settings import settings_of  # noqa: PLC0415
     from tenure.office.thread import Office  # noqa: PLC0415
     from tenure.stores.base import CanList  # noqa: PLC0415
     from tenure.stores.opening import make_store  # noqa: PLC0415
 
-    url = settings_of(store=store, config=config, reading=True).store
-    unopened = make_store(url, {})
+    settings = settings_of(store=store, config=config, accept_best_effort=accept_best_effort, reading=True)
+    url = settings.store
+    unopened = make_store(url, {}, accept_best_effort=settings.accept_best_effort)
 
     async def names() -> list[str]:
         async with unopened as opened:

@@ -14,7 +14,7 @@ from tenure.cli.reading import is_there
 from tenure.cli.settings import DEFAULT_TTL, DURATION, settings_of, store_options
 from tenure.errors import ConfigError
 from tenure.stores.base import Store
-from tenure.stores.examining import CanExamine, Finding, Level, good
+from tenure.stores.examining import CanExamine, Finding, HasSchema, Level, good
 from tenure.stores.judging import promises
 from tenure.stores.opening import make_store
 
@@ -30,7 +30,19 @@ _COLOURS: Final = {Level.GOOD: "green", Level.WARNING: "yellow", Level.BAD: "bol
 @click.option("--ttl", type=DURATION, help=f"The lease that the store is to be good for.  {DEFAULT_TTL}")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 @click.option("--rbac", is_flag=True, help="Print the rights that elections need, for kubectl apply. Examines nothing.")
-def command(*, store: str | None, config: Path | None, ttl: float | None, as_json: bool, rbac: bool) -> int:
+@click.option(
+    "--schema", is_flag=True, help="Print tables and rights of elections in a SQL database. Examines nothing."
+)
+def command(  # noqa: PLR0913  (click hands every option in)
+    *,
+    store: str | None,
+    config: Path | None,
+    accept_best_effort: bool | None,
+    ttl: float | None,
+    as_json: bool,
+    rbac: bool,
+    schema: bool,
+) -> int:
     """Say whether elections will work at a store.
 
     It looks at every member that the URL names, and holds an election of its own, whose name nobody else has and which is
@@ -43,11 +55,15 @@ def command(*, store: str | None, config: Path | None, ttl: float | None, as_jso
       tenure doctor --store etcd://h1,h2,h3 --ttl 5s
       tenure doctor --json | jq '.findings[] | select(.level != "good")'
       tenure doctor --store kubernetes://prod --rbac | kubectl apply -f -
+      tenure doctor --store postgresql://app@db/prod --schema | psql -h db prod
     """
-    settings = settings_of(store=store, config=config, ttl=ttl, reading=True)
-    engine = make_store(settings.store, {})
+    settings = settings_of(store=store, config=config, ttl=ttl, accept_best_effort=accept_best_effort, reading=True)
+    engine = make_store(settings.store, {}, accept_best_effort=settings.accept_best_effort)
     if rbac:
         click.echo(_rights(engine), nl=False)
+        return 0
+    if schema:
+        click.echo(_tables(engine), nl=False)
         return 0
     ttl_ns = settings.timing.ttl_ns
     if not is_there(settings):
@@ -66,6 +82,13 @@ def _rights(engine: Store) -> str:
     from tenure.stores.kubernetes.rights import manifest  # noqa: PLC0415  (only such a store pays for it)
 
     return manifest(engine.address.removeprefix("kubernetes://"))
+
+
+def _tables(engine: Store) -> str:
+    if not isinstance(engine, HasSchema):
+        rule = "has no tables: they are for postgresql://… and mysql://…"
+        raise ConfigError("--schema", engine.address, rule)
+    return engine.schema()
 
 
 def _show(found: Sequence[Finding], address: str, ttl_ns: int, *, as_json: bool) -> None:

@@ -1,10 +1,11 @@
-"""``tenure fence``: what makes an engine itself refuse a stale leader, for somebody with the rights to install it."""
+"""``tenure fence``: what makes an engine itself refuse a stale leader, and the fences that there are."""
 
 import re
 from typing import Final
 
 import click
 
+from tenure.cli import fence_repair
 from tenure.errors import ConfigError, Refused
 from tenure.office.desk import check_name as check_election
 from tenure.sinks.kubernetes_policy import fenceable, policy
@@ -15,12 +16,17 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Print what makes an engine itself refuse a stale leader.
+    """Print what makes an engine itself refuse a stale leader; look at fences; lower one that was raised by mistake.
 
     \b
     Examples:
       tenure fence kubernetes configmaps/books --namespace prod | kubectl apply -f -
+      tenure fence show /srv/books
     """
+
+
+command.add_command(fence_repair.show)
+command.add_command(fence_repair.lower)
 
 
 @command.command()

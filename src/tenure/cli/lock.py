@@ -23,6 +23,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     command: tuple[str, ...],
     store: str | None,
     config: Path | None,
+    accept_best_effort: bool | None,
     ttl: float | None,
     grace: float | None,
     wait_s: float | None,
@@ -42,6 +43,15 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure lock deploy --wait 10m -- make deploy
     """
     voice = Voice(quiet=quiet, as_json=as_json)
-    settings = settings_of(store=store, config=config, ttl=ttl, grace=grace)
+    settings = settings_of(store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort)
     wait_s = wait_of(wait_s, no_wait=no_wait)
-    return supervise(Job(check_name(name), command, settings.store, settings.timing, once=True, wait_s=wait_s), voice)
+    job = Job(
+        check_name(name),
+        command,
+        settings.store,
+        settings.timing,
+        once=True,
+        wait_s=wait_s,
+        accept_best_effort=settings.accept_best_effort,
+    )
+    return supervise(job, voice)

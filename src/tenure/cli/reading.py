@@ -22,7 +22,7 @@ _ANSWER_WITHIN_S: Final = 10.0
 
 def address_of(settings: Settings) -> str:
     """Return where the store is, as a URL without secrets, whether or not there is one."""
-    address: str = make_store(settings.store, {}).address
+    address: str = make_store(settings.store, {}, accept_best_effort=settings.accept_best_effort).address
     return address
 
 
@@ -33,7 +33,9 @@ def reading(settings: Settings) -> Iterator[OpenStore | None]:
     That is so for the user's own store only. One that was named and is not there is a slip of the pen, and must not
     look like a store without elections.
     """
-    opened = open_store(settings.store)  # Touches nothing yet, and refuses what is no store at all.
+    opened = open_store(
+        settings.store, accept_best_effort=settings.accept_best_effort
+    )  # Touches nothing yet, and refuses what is no store at all.
     if is_there(settings):
         with opened as store:
             yield store

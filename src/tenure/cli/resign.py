@@ -26,7 +26,15 @@ _LOOK_EVERY_S: Final = 0.1
 @store_options
 @click.option("--wait", "wait_s", type=DURATION, help="Wait until it has left, at most this long; else exit code 75.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
-def command(*, election: str, store: str | None, config: Path | None, wait_s: float | None, as_json: bool) -> int:
+def command(  # noqa: PLR0913  (click hands every option in)
+    *,
+    election: str,
+    store: str | None,
+    config: Path | None,
+    accept_best_effort: bool | None,
+    wait_s: float | None,
+    as_json: bool,
+) -> int:
     """Ask the leader of ELECTION to leave office.
 
     It learns of it at its next renewal, stops its work and releases the office. It is a request: nothing is taken away,
@@ -38,7 +46,7 @@ def command(*, election: str, store: str | None, config: Path | None, wait_s: fl
       tenure resign billing/close --wait 30s
     """
     check_name(election)
-    settings = settings_of(store=store, config=config, reading=True)
+    settings = settings_of(store=store, config=config, accept_best_effort=accept_best_effort, reading=True)
     with reading(settings) as opened:
         asked = None if opened is None else _ask_to_resign(opened, election)
         if not as_json:

@@ -104,6 +104,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     command: tuple[str, ...],
     store: str | None,
     config: Path | None,
+    accept_best_effort: bool | None,
     ttl: float | None,
     grace: float | None,
     wait_s: float | None,
@@ -128,11 +129,19 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure run primary --healthy 'pg_isready -q' -- ./serve
     """
     voice = Voice(quiet=quiet, as_json=as_json)
-    settings = settings_of(store=store, config=config, ttl=ttl, grace=grace)
+    settings = settings_of(store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort)
     wait_s = wait_of(wait_s, no_wait=no_wait)
     if healthy is not None and not healthy.strip():  # A variable that was not set would pass for "always healthy".
         raise ConfigError("--healthy", repr(healthy), "must be a shell command")
     job = Job(
-        check_name(name), command, settings.store, settings.timing, once, wait_s, restart == "on-failure", healthy
+        check_name(name),
+        command,
+        settings.store,
+        settings.timing,
+        once,
+        wait_s,
+        restart == "on-failure",
+        healthy,
+        settings.accept_best_effort,
     )
     return supervise(job, voice)

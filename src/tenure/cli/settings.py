@@ -20,12 +20,14 @@ from tenure.timing import Timing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KEYS: Final = ("store", "ttl", "grace")
+KEYS: Final = ("store", "ttl", "grace", "accept_best_effort")
 DEFAULT_TTL: Final = "[default: 8s; in Consul 10s]"
-_FILE_BYTES_MAX: Final = 64 * 1024  # Three keys fit many times over; a device that never ends does not.
+_FILE_BYTES_MAX: Final = 64 * 1024  # A few keys fit many times over; a device that never ends does not.
 _DURATION_MAX_S: Final = 10**9  # Some thirty years: beyond this somebody has slipped on a key.
 _READABLE_BY_OTHERS: Final = 0o044
 
+_TRUE: Final = {"1", "true", "yes", "on"}
+_FALSE: Final = {"0", "false", "no", "off"}
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 _PLAIN = re.compile(_NUMBER)
 _PARTS = re.compile(f"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
@@ -40,6 +42,7 @@ class Settings:
     store: str = field(repr=False)  # A URL that may hold secrets: never print it.
     timing: Timing
     store_is_given: bool  # False: nobody named a store, so it is the user's own.
+    accept_best_effort: bool = False  # whether a store will do that cannot keep all that stores promise
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg]  # older ones take no argument
@@ -53,7 +56,9 @@ DURATION: Final = _Duration()
 
 
 def store_options(function: F) -> F:
-    """Add ``--store`` and ``--config``."""
+    """Add ``--store``, ``--config`` and ``--accept-best-effort``."""
+    accept = "Use a store that may have two leaders at once: Redis, Redlock."
+    function = click.option("--accept-best-effort", is_flag=True, default=None, help=accept)(function)
     config = click.Path(path_type=Path)
     function = click.option("--config", type=config, metavar="FILE", help="Read settings from this TOML file.")(
         function
@@ -69,12 +74,13 @@ def timing_options(function: F) -> F:
     return click.option("--ttl", type=DURATION, help=f"How long a lease lasts unrenewed.  {DEFAULT_TTL}")(function)
 
 
-def settings_of(
+def settings_of(  # noqa: PLR0913  (each by its name)
     *,
     store: str | None,
     config: Path | None,
     ttl: float | None = None,
     grace: float | None = None,
+    accept_best_effort: bool | None = None,
     reading: bool = False,
 ) -> Settings:
     """Return what to work with. ``reading``: do not make the folder of the default store."""
@@ -88,7 +94,8 @@ def settings_of(
     given = url is not None
     if url is None:
         url = _default_store(make_folder=not reading)
-    return Settings(_checked(url), timing, given)
+    accepted = _flag("accept_best_effort", accept_best_effort, file, table)
+    return Settings(_checked(url), timing, given, accepted)
 
 
 def _load(config: Path | None) -> tuple[Path, dict[str, Any]]:
@@ -139,6 +146,20 @@ def _seconds(key: str, option: float | None, file: Path, table: dict[str, Any]) 
     if said := os.environ.get(variable):
         return _duration_s(variable, said)
     return _duration_s(f"{key} in {file}", table[key]) if key in table else None
+
+
+def _flag(key: str, option: bool | None, file: Path, table: dict[str, Any]) -> bool:
+    if option is not None:
+        return option
+    variable = f"TENURE_{key.upper()}"
+    if said := os.environ.get(variable):
+        if said.lower() not in _TRUE | _FALSE:
+            raise ConfigError(variable, said[:40], "must be 1 or 0, true or false, yes or no")
+        return said.lower() in _TRUE
+    told = table.get(key, False)
+    if not isinstance(told, bool):
+        raise ConfigError(f"{key} in {file}", str(told)[:40], "must be true or false, without quotes")
+    return told
 
 
 def _duration_s(setting: str, value: object) -> float:

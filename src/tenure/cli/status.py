@@ -16,7 +16,14 @@ from tenure.office.desk import check_name
 @click.argument("elections", metavar="[ELECTION]...", nargs=-1, shell_complete=election_names)
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print one object, with durations in seconds.")
-def command(*, elections: tuple[str, ...], store: str | None, config: Path | None, as_json: bool) -> None:
+def command(
+    *,
+    elections: tuple[str, ...],
+    store: str | None,
+    config: Path | None,
+    accept_best_effort: bool | None,
+    as_json: bool,
+) -> None:
     """Show who leads: the named elections in that order, or all that the store knows of.
 
     An election that was never held is shown without a leader.
@@ -28,7 +35,7 @@ def command(*, elections: tuple[str, ...], store: str | None, config: Path | Non
       tenure status --json | jq '.elections[].leader.host'
     """
     names = [check_name(name) for name in elections]
-    settings = settings_of(store=store, config=config, reading=True)
+    settings = settings_of(store=store, config=config, accept_best_effort=accept_best_effort, reading=True)
     address = address_of(settings)
     with reading(settings) as opened:
         found = look(opened, names)

@@ -41,8 +41,14 @@ Seen = list[ElectionStatus] | TenureError
 @store_options
 @click.option("--for", "for_s", type=DURATION, help="End after this time.  [default: at Ctrl-C]")
 @click.option("--json", "as_json", is_flag=True, help="Print one object a line.")
-def command(
-    *, elections: tuple[str, ...], store: str | None, config: Path | None, for_s: float | None, as_json: bool
+def command(  # noqa: PLR0913  (click hands every option in)
+    *,
+    elections: tuple[str, ...],
+    store: str | None,
+    config: Path | None,
+    accept_best_effort: bool | None,
+    for_s: float | None,
+    as_json: bool,
 ) -> int:
     """Tell who leads, and every change of it, until Ctrl-C (exit code 130) or for a given time.
 
@@ -57,7 +63,7 @@ def command(
       tenure watch --json | jq 'select(.change == "elected")'
     """
     names = list(dict.fromkeys(check_name(name) for name in elections))
-    settings = settings_of(store=store, config=config, reading=True)
+    settings = settings_of(store=store, config=config, accept_best_effort=accept_best_effort, reading=True)
     address = address_of(settings)
     try:
         with closing(_looks(settings, names, for_s)) as looks:

@@ -54,6 +54,12 @@ class Asking:
         self.due_at = now + self._timing.answer_within_ns(self.failures, chance)
         return attempt
 
+    def catch_up(self, due_at: int, asked_at: int | None, chance: float) -> None:
+        """Be where one is whose last renewal was answered, and who has asked again since at ``asked_at`` if that is not None."""
+        self.due_at = due_at
+        if asked_at is not None:
+            self.send(asked_at, chance)
+
     def retry(self, now: int, chance: float) -> None:
         """Count a failure and set when to ask again."""
         self.failures += 1

@@ -1,8 +1,7 @@
 """The candidate: the one file that changes election state.
 
-``Candidate.step(event, now)`` takes what happened and returns what should be done. It never waits, reads no clock,
-draws no lot, logs nothing and starts no thread, so the office (real IO) and the simulator (virtual time) run the very
-same machine. Imports nothing but values.
+``Candidate.step(event, now)`` takes what happened and returns what should be done. It never waits, reads no clock, draws no
+lot, logs nothing and starts no thread, so the office (real IO) and the simulator (virtual time) run the very same machine.
 
 Rules kept here (the numbers are those of DESIGN §1)
  1. Validity is dated from the send: a request is dated by the step that emitted it, ``Asking`` remembers that date, and
@@ -10,55 +9,46 @@ Rules kept here (the numbers are those of DESIGN §1)
  3. One token, one body: whatever ends a tenure also drops its bid. No event leads from STOPPING back to LEADING.
  4. Tokens strictly rise: a grant whose token is not larger than the last one is handed back.
  5. Seal before the body: StartBody is emitted by ``_sealed`` and nowhere else.
- 6. Release after the body: from LEADING the way out is BodyEnded. Renewal ends when stopping begins, so a body that
-    will not end cannot hold the office: its lease dies.
+ 6. Release after the body, by BodyEnded. Renewal ends when stopping begins: the lease of a body that will not end dies.
  7. Unknown is an outcome: after a lost answer the same bid is asked again, and the lost answer is still good if it comes.
  8. Belief is a comparison: ``valid_until`` is the whole of it; there is no flag that says "leader".
  9. Renewal cannot outlive work: GiveUp ends a tenure whose body has stalled, however well its renewals go.
 10. Waiting is by watch; a standby asks again by itself only when the watch has been silent for two ttl.
-11. Everything has a limit: attempts remembered, time to seal, time between tries.
-13. Time and chance come in with the step.
+11. Everything has a limit: attempts remembered, time to seal, time between tries. 13. Time and chance come in with the step.
 
 Theory of operation. Time comes first: a deadline that has passed is acted on before the event that came with it, so a
-grant that arrives after a long pause cannot revive what the pause has ended. Answers to attempts of another bid are
-strays: what they got is released at once, because nobody else will. ``wake_at`` is the one timer; a driver calls
-``step(Tick(), now)`` when it has come, early or late ticks do no harm.
-
+grant that arrives after a long pause cannot revive what the pause has ended. Answers to attempts of another bid are strays:
+what they got is released at once, because nobody else will. ``wake_at`` is the one timer; a driver calls ``step(Tick(), now)``
+when it has come, early or late ticks do no harm. While a cohort renews it (``core/cohort.py``), any step takes it out first.
 ``core/table.py`` is the whole machine as data: which method below handles which event in which state.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tenure.core import effects as do
 from tenure.core import events as on
 from tenure.core.asking import NEVER, Asking
+from tenure.core.held import Held
 from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING, TRANSITIONS, State
 from tenure.errors import ClockError, Reason
 from tenure.model import Bid, Grant, Token
 from tenure.timing import Timing
 
+if TYPE_CHECKING:
+    from tenure.core.cohort import AnyCohort
+
 _TICK: Final = on.Tick()
 _BY_CHOICE: Final = (Reason.RESIGNED, Reason.STALLED)
-
-
-@dataclass(slots=True)
-class _Office:
-    """What a granted bid holds."""
-
-    grant: Grant
-    valid_until: int
-    reason: Reason | None = None  # why the body was told to stop; None while it was not
 
 
 class Candidate:
     """One candidate of one election. Not thread-safe: one driver steps it."""
 
     def __init__(self, like: Bid, timing: Timing, serials: Iterator[int] | None = None, phase_ns: int = 0) -> None:
-        """Its bids are ``like`` this one but for their ``serials``, which candidates that ever share a holder must share.
-
+        """Its bids are ``like`` this one but for their ``serials``, which candidates that ever share a holder must share;
         ``phase_ns`` shifts the marks on which it renews.
         """
         self.state: State = IDLE
@@ -69,31 +59,30 @@ class Candidate:
         self._wanted = False
         self._serials = count(1) if serials is None else serials
         self._bid: Bid | None = None
-        self._office: _Office | None = None
+        self.held: Held | None = None
+        self._cohort: AnyCohort | None = None
         self._highest_token = 0
         self._asking = Asking(timing)
-        self._watching = 0  # the attempt of the current watch
-        self._sealing = 0  # the attempt of the latest seal
-        self._seal_failures = 0
-        self._seal_at = NEVER  # when to seal again
+        self._watching = self._sealing = 0  # the attempts of the current watch, and of the latest seal
+        self._seal_failures, self._seal_at = 0, NEVER  # and when to seal again
         self._deadline = NEVER  # when to stop (SEALING, LEADING) or to call it an overstay (STOPPING)
 
     @property
     def token(self) -> Token | None:
         """The token of the office that is held, or None."""
-        return self._office.grant.token if self._office else None
+        return self.held.grant.token if self.held else None
 
     @property
     def valid_until(self) -> int | None:
         """Up to when the office may be believed in, on the driver's clock; None if there is none. Compare, do not cache."""
-        return self._office.valid_until if self._office else None
+        return self.held.valid_until if self.held else None
 
     def step(self, event: on.Event, now: int, chance: float = 0.5) -> list[do.Effect]:
-        """Take one event at the instant ``now`` and return what should be done, in order.
-
-        ``chance`` in [0, 1) is this step's lot; drivers draw it anew each time, or candidates that fail together will
-        come back together. Raises ClockError, and changes nothing, if ``now`` is earlier than it was.
+        """Take one event at the instant ``now`` and return what should be done, in order. ``chance`` in [0, 1) is this step's
+        lot; drivers draw it anew each time, or candidates that fail together will come back together. Raises ClockError, and
+        changes nothing, if ``now`` is earlier than it was.
         """
+        self.leave()
         if now < self._now:
             raise ClockError(now, self._now)
         self._now, self._chance = now, chance
@@ -102,14 +91,37 @@ class Candidate:
         while now >= self._deadline and not (self.state is LEADING and type(event) is on.BodyEnded):
             self._dispatch(_TICK)  # ends: a deadline leads to a later one, or to none
         self._dispatch(event)
+        self._set_alarm()
+        return self._out
+
+    def _set_alarm(self) -> None:
         wake_at = min(self._asking.due_at, self._seal_at, self._deadline)
         self.wake_at = None if wake_at == NEVER else wake_at
-        return self._out
 
     def _dispatch(self, event: on.Event) -> None:
         row = TRANSITIONS.get((self.state, type(event)))
         if row is not None:
             getattr(self, row.handler)(event)
+
+    # --- Renewing with others
+    def join(self, cohort: "AnyCohort") -> Grant | None:
+        """Be renewed by a cohort until the next step; None: something sets this candidate apart from those in it."""
+        calm = self.state is LEADING and not self._asking.failures and self._asking.due_at == cohort.due_at
+        if not calm or not self._held.join(cohort):
+            return None
+        self._cohort, self.wake_at = cohort, None
+        return self._held.grant
+
+    def leave(self) -> None:
+        """Leave the cohort, if there is one, as if each of its rounds had been a step of this candidate."""
+        if self._cohort is not None:
+            cohort, self._cohort = self._cohort, None
+            self._held.leave()
+            self._deadline = self._held.valid_until - self._timing.grace_ns
+            self._now = cohort.now
+            self._asking.catch_up(cohort.due_at, cohort.asked_at, self._chance)
+            self._set_alarm()
+            cohort.left(self._held.grant, self._asking.latest)
 
     # --- Standing and waiting
     def _stand(self, _: on.Stand) -> None:
@@ -119,8 +131,7 @@ class Candidate:
         self._claim()
 
     def _withdraw(self, _: on.Resign) -> None:
-        # The claim may be under way or may have been granted unheard, so the bid is released whatever it got. The
-        # release can overtake the claim on the wire; the grant that then comes is a stray and is released again.
+        # It may be granted unheard, so the bid is released whatever it got. If the release comes first, the grant is a stray.
         self._wanted = False
         self._give_up_bid()
         self.state = IDLE
@@ -149,9 +160,7 @@ class Candidate:
             self._asking.retry(self._now, self._chance)
 
     def _changed(self, _: on.Changed) -> None:
-        # Whichever watch it ends: if the latest one was lost on its way, an older one is all that the store has, and
-        # claiming once too often does no harm.
-        self._claim_again()
+        self._claim_again()  # Whichever watch it ends: if the latest was lost on its way, an older one is all that there is.
 
     # --- Office
     def _take(self, event: on.Granted) -> None:
@@ -168,11 +177,10 @@ class Candidate:
             return
         self.state = SEALING
         self._highest_token = event.grant.token
-        self._office = _Office(event.grant, valid_until)
+        self.held = Held(event.grant, valid_until)
         self._seal_failures = 0
         self._asking.due_at = self._timing.renew_at(sent_at, self._phase_ns)
-        # A seal must fit into what the claim alone gave, however well renewals go: an office that is held but never
-        # led keeps out those who could lead.
+        # A seal must fit into what the claim alone gave: an office that is held but never led keeps out those who could lead.
         self._deadline = stop_at
         self._seal()
 
@@ -202,7 +210,7 @@ class Candidate:
             # A smaller token is the reverse, the late answer of a tenure before ours, and says nothing about it.
             self._depose()
         elif event.grant.token == office.grant.token and sent_at is not None:
-            office.valid_until = max(office.valid_until, self._date(sent_at))
+            office.renewed(self._date(sent_at), self._now)
             if self.state is LEADING:
                 self._asking.succeeded()
                 self._deadline = office.valid_until - self._timing.grace_ns
@@ -242,12 +250,10 @@ class Candidate:
 
     # --- Stopping
     def _stop(self, reason: Reason) -> None:
-        self.state = STOPPING
-        office = self._held
-        office.reason = reason
+        self.state, self._held.reason = STOPPING, reason
         self._asking.due_at = NEVER
-        self._deadline = office.valid_until
-        self._out.append(do.StopBody(office.grant.token, reason))
+        self._deadline = self._held.valid_until
+        self._out.append(do.StopBody(self._held.grant.token, reason))
 
     def _depose(self) -> None:
         if self.state is SEALING:
@@ -257,13 +263,11 @@ class Candidate:
             self._end_validity()
 
     def _deposed_while_stopping(self, event: on.Deposed) -> None:
-        # Once over, an overstay has been told.
         if event.token == self._held.grant.token and self._now < self._held.valid_until:
-            self._end_validity()
+            self._end_validity()  # Once over, an overstay has been told.
 
     def _end_validity(self) -> None:
-        office = self._held
-        office.valid_until = min(office.valid_until, self._now)
+        self._held.valid_until = min(self._held.valid_until, self._now)
         self._deadline = min(self._deadline, self._now + self._timing.grace_ns)
 
     def _overstay_due(self, _: on.Tick) -> None:
@@ -286,16 +290,13 @@ class Candidate:
                 office.reason = Reason.LAPSED
                 self._out.append(do.Publish(do.Overstayed(event.token, self._now - office.valid_until)))
         self._give_up_bid()
+        office.valid_until = 0
         self._out.append(do.Publish(do.Left(event.token, office.reason)))
-        if not self._wanted:
-            self.state = IDLE
-            return
-        self._asking.failures = 0
-        self._new_bid()
-        if office.reason in _BY_CHOICE:
-            self._let_others_go_first()
-        else:
-            self._claim()
+        self.state = IDLE
+        if self._wanted:
+            self._asking.failures = 0
+            self._new_bid()
+            (self._let_others_go_first if office.reason in _BY_CHOICE else self._claim)()
 
     # --- Strays: answers that nobody waits for any more
     def _stray_grant(self, event: on.Granted) -> None:
@@ -308,9 +309,9 @@ class Candidate:
 
     # --- Bids and attempts
     @property
-    def _held(self) -> _Office:
-        assert self._office is not None, f"no office in state {self.state}"
-        return self._office
+    def _held(self) -> Held:
+        assert self.held is not None, f"no office in state {self.state}"
+        return self.held
 
     def _new_bid(self) -> None:
         self._bid = replace(self._like, serial=next(self._serials))
@@ -318,7 +319,7 @@ class Candidate:
     def _give_up_bid(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"
         self._out.append(do.Release(self._bid))
-        self._bid = self._office = None
+        self._bid = self.held = None
         self._asking.stop()
         self._seal_at = self._deadline = NEVER
 
@@ -328,8 +329,7 @@ class Candidate:
         self._let_others_go_first()
 
     def _let_others_go_first(self) -> None:
-        # Who claims at once wins again, before the others have heard that the office is free. One that cannot seal would
-        # then keep it empty for ever.
+        # Who claims at once wins again, before others have heard that it may; and one that cannot seal, again and again.
         self.state = CLAIMING
         self._asking.retry(self._now, self._chance)
         self._asking.due_at += self._timing.renew_every_ns

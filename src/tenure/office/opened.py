@@ -15,8 +15,8 @@ from tenure.stores.opening import default_ttl_s, make_store
 class OpenStore:
     """A store that is opened by ``async with`` or ``with``, and closed at its end. Safe to share between threads."""
 
-    def __init__(self, url: str, **options: Any) -> None:
-        self._unopened = make_store(url, options)
+    def __init__(self, url: str, *, accept_best_effort: bool = False, **options: Any) -> None:
+        self._unopened = make_store(url, options, accept_best_effort=accept_best_effort)
         self.ttl_s = default_ttl_s(url)  # of elections that do not say; None: as anywhere
         self._stack: AsyncExitStack | None = None
         self._store: Store | None = None
@@ -68,12 +68,13 @@ class OpenStore:
                 await self.office.vacate(store)
 
 
-def open_store(url: str, **options: Any) -> OpenStore:
+def open_store(url: str, *, accept_best_effort: bool = False, **options: Any) -> OpenStore:
     """Return a store for ``url``, to be opened by ``async with`` or ``with``. Does not reach for the engine before that.
 
-    Raises ConfigError for an unknown scheme, a client that is not installed, or a URL that cannot be one.
+    Raises ConfigError for an unknown scheme, a client that is not installed, or a URL that cannot be one; and for a store
+    that is best effort, which cannot keep all that stores promise, unless ``accept_best_effort`` says that this will do.
     """
-    return OpenStore(url, **options)
+    return OpenStore(url, accept_best_effort=accept_best_effort, **options)
 
 
 async def run_there(office: Office, coroutine: Any) -> Any:

@@ -17,7 +17,8 @@ from tenure.core.candidate import Candidate
 from tenure.core.table import IDLE, LEADING
 from tenure.errors import ConfigError, Reason, StoreError
 from tenure.model import Ended, Grant, Wait
-from tenure.office.rounds import Asked, Renewal, broken, in_time, told_of_broken_store
+from tenure.office.crews import Crew, Renewal
+from tenure.office.rounds import broken, in_time, told_of_broken_store
 from tenure.office.tenant import Tenant
 from tenure.office.term import Term
 from tenure.office.thread import Office
@@ -34,7 +35,6 @@ class Seat:
 
     __slots__ = (
         "_asks",
-        "_candidate",
         "_granted",
         "_idle",
         "_kill",
@@ -47,6 +47,8 @@ class Seat:
         "_timing",
         "_together",
         "_watch",
+        "candidate",
+        "crew",
         "due",
         "renews_at",
         "store",
@@ -63,7 +65,8 @@ class Seat:
         kill: Callable[[], None] | None,
     ) -> None:
         self._office, self.store, self._timing, self._tenant = office, store, timing, tenant
-        self._candidate, self._kill = candidate, kill
+        self.candidate, self._kill = candidate, kill
+        self.crew: Crew | None = None  # in whose cohort the candidate is, or was
         self._together = store if isinstance(store, CanRenewTogether) else None
         self._asks = store if isinstance(store, CanAskToResign) else None
         self.due: int | None = None  # as an Alarm
@@ -102,7 +105,7 @@ class Seat:
     def forget(self) -> None:
         """Nothing is held any more in this process, which is the child of a fork."""
         if self._term is not None:
-            self._term.valid_until = 0
+            self._term.held.forget()
 
     # On the office's loop
 
@@ -114,21 +117,18 @@ class Seat:
         self._perform(self._stepped(event, self._office.clock.now()))
 
     def _stepped(self, event: on.Event, now: int) -> list[do.Effect]:
-        todo = self._candidate.step(event, now, random())
-        if self._term is not None:
-            # Before anything is done: from here on other threads see the new word.
-            self._term.valid_until = self._candidate.valid_until or 0
-        return todo
+        # Before anything is done: from here on other threads see the new word.
+        return self.candidate.step(event, now, random())
 
     def _perform(self, todo: list[do.Effect]) -> None:
         for effect in todo:
             _PERFORM[type(effect)](self, effect)
         self.look_after_time()
-        if self._idle is not (self._candidate.state is IDLE):
+        if self._idle is not (self.candidate.state is IDLE):
             self._tell_if_idle()
 
     def _tell_if_idle(self) -> None:
-        idle = self._candidate.state is IDLE
+        idle = self.candidate.state is IDLE
         if idle and self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -174,15 +174,19 @@ class Seat:
 
     def look_after_time(self) -> None:
         """Be woken when there is something to do; by a round, if that is to renew with others."""
-        due, term, together = self._candidate.wake_at, self._term, self._together
+        due, term, together = self.candidate.wake_at, self._term, self._together
         if together is not None:
-            marked = due and self._candidate.state is LEADING and self._timing.is_mark(due)
+            leads = self.candidate.state is LEADING
+            marked = due and leads and self._timing.is_mark(due)
             if self.renews_at is not None and not (marked and self.renews_at == due):
-                self._office.rounds.leave(self, together, self._timing.attempt_timeout_ns)
+                self._office.rounds.leave(self, together, self._timing)
             if due and marked:
                 if self.renews_at is None:
-                    self._office.rounds.join(self, together, self._timing.attempt_timeout_ns, due)
+                    self._office.rounds.join(self, together, self._timing, due)
                 due = None
+            if self.crew is not None and not (leads and self.candidate.wake_at is None):
+                crew, self.crew = self.crew, None
+                self._office.rounds.left(crew)
         if term is not None:
             for other in (term.progress_by, self._kill_at):
                 if other is not None and (due is None or other < due):
@@ -200,9 +204,10 @@ class Seat:
     def _seal(self, effect: do.Seal) -> None:
         self._tenant.seal(effect.attempt, effect.token)
 
-    def _start_body(self, effect: do.StartBody) -> None:
-        self._term = Term(effect.token, self._candidate.valid_until or 0)
-        self._tenant.start(self._term)
+    def _start_body(self, _: do.StartBody) -> None:
+        if self.candidate.held is not None:
+            self._term = Term(self.candidate.held)
+            self._tenant.start(self._term)
 
     def _stop_body(self, effect: do.StopBody) -> None:
         term = self._term
@@ -250,7 +255,7 @@ class Seat:
 
     def renewal(self, now: int) -> do.Renew | None:
         """Let time pass up to ``now``, and return the renewal that is due then; None: there was something else to do."""
-        todo, wake_at = self._stepped(_TICK, now), self._candidate.wake_at
+        todo, wake_at = self._stepped(_TICK, now), self.candidate.wake_at
         if len(todo) == 1 and isinstance(todo[0], do.Renew):
             self._tenant.look_after()
             if (
@@ -266,7 +271,7 @@ class Seat:
         if self._together is None:
             self._ask(self._renew_alone(effect), effect.attempt)
         else:
-            self._office.rounds.add(self._together, self._timing.attempt_timeout_ns, Asked(effect, self))
+            self._office.rounds.add(self._together, self._timing, effect, self)
 
     async def _renew_alone(self, effect: do.Renew) -> None:
         outcome = await outcome_of(self._in_time("renew", self.store.renew(effect.grant)))
@@ -277,16 +282,21 @@ class Seat:
         if self._idle:  # It has left meanwhile, and a renewal of what was released changes nothing.
             return
         if isinstance(outcome, Grant):
-            now = self._office.clock.now()
-            self._note_margin(now)
-            self.trouble = None
-            self._perform(self._stepped(on.Granted(effect.attempt, outcome), now))
+            self._hear(on.Granted(effect.attempt, outcome))
             if self._asks is not None and self._asks.resign_asked(outcome):
-                self._step(on.GiveUp(Reason.RESIGNED))
+                self.asked_to_resign()
         elif isinstance(outcome, Ended):
             self._hear(on.Deposed(effect.grant.token))
         else:
             self._miss(effect.attempt, outcome)
+
+    def asked_to_resign(self) -> None:
+        """Hear that somebody asks it to leave."""
+        self._step(on.GiveUp(Reason.RESIGNED))
+
+    def look_after_tenant(self) -> None:
+        """See whether there is still somebody on it who can say that the body has ended."""
+        self._tenant.look_after()
 
     async def _watched(self, effect: do.Watch) -> None:
         match await outcome_of(self.store.changed(effect.wait)):
@@ -326,13 +336,6 @@ class Seat:
         if self._office.may_say(self.store.address):  # An outage is one thing, however many elections meet it.
             _LOG.warning("%s; trying again", failure.error)
         self._step(on.Failed(attempt, definite=isinstance(failure, No)))
-
-    def _note_margin(self, now: int) -> None:
-        term = self._term
-        if term is not None and term.reason is None:
-            left_ns = max(0, term.valid_until - now)
-            if term.margin_ns is None or left_ns < term.margin_ns:
-                term.margin_ns = left_ns
 
 
 _PERFORM: Final[dict[type[do.Effect], Callable[[Seat, Any], object]]] = {

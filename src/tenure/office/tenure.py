@@ -40,17 +40,17 @@ class Tenure:
     @property
     def valid(self) -> bool:
         """Whether this tenure may be believed in at this instant. A comparison with the clock, every time (rule 8)."""
-        return self._desk.office.clock.now() < self._term.valid_until
+        return self._desk.office.clock.now() < self._term.held.valid_until
 
     @property
     def remaining(self) -> float:
         """Seconds left of the validity, unless a renewal comes; 0 if it has ended."""
-        return max(0, self._term.valid_until - self._desk.office.clock.now()) / 1e9
+        return max(0, self._term.held.valid_until - self._desk.office.clock.now()) / 1e9
 
     @property
     def margin(self) -> float | None:
         """The least number of seconds that was left when a renewal came: how close it was. None: none has come yet."""
-        margin_ns = self._term.margin_ns
+        margin_ns = self._term.held.margin_ns
         return None if margin_ns is None else margin_ns / 1e9
 
     @property
@@ -64,7 +64,7 @@ class Tenure:
         This is all that a read from the leader's memory needs. A write needs the sink's own comparison besides.
         """
         term = self._term
-        if term.reason is not None or self._desk.office.clock.now() >= term.valid_until:
+        if term.reason is not None or self._desk.office.clock.now() >= term.held.valid_until:
             raise TenureOver(self.token, self.reason or Reason.LAPSED)
 
     def progress(self, within: Seconds | EllipsisType | None = ...) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tenure.model import Token
+from tenure.core.held import Held
 
 if TYPE_CHECKING:
     from tenure.errors import Reason
@@ -13,21 +13,24 @@ class Term:
 
     __slots__ = (
         "address",
-        "margin_ns",
+        "held",
         "proclaiming",
         "progress_by",
         "progress_within_ns",
         "reason",
         "token",
-        "valid_until",
     )
 
-    def __init__(self, token: Token, valid_until: int) -> None:
-        self.token = token
-        self.valid_until = valid_until
-        self.margin_ns: int | None = None  # the least that was left of the validity when a renewal came
+    def __init__(self, held: Held) -> None:
+        self.token = held.grant.token
+        self.held = held  # up to when it may be believed in, and how close it came to its end
         self.reason: Reason | None = None  # why it must stop; None while it need not
         self.progress_by: int | None = None  # the body's own deadline for its next sign of life
         self.progress_within_ns: int | None = None  # and how far ahead it sets it
         self.proclaiming = False  # a request that tells the store so is under way
         self.address = ""  # where the body last said that it is; the store may not know yet
+
+    @property
+    def valid_until(self) -> int:
+        """Up to when it may be believed in, at this instant; 0 once it is over."""
+        return self.held.valid_until

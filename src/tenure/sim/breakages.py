@@ -3,15 +3,19 @@
 What each does wrong stands beside its name in ``mutants``.
 """
 
+from collections.abc import Collection
+
 from tenure.core.asking import NEVER
 from tenure.core.candidate import Candidate
+from tenure.core.cohort import Asked, Cohort
 from tenure.core.effects import Publish, Release, StartBody
 from tenure.core.events import Changed, Deposed, Failed, Granted, Sealed, Tick
 from tenure.core.table import IDLE, LEADING, STOPPING
 from tenure.errors import Reason, StaleToken
 from tenure.model import Bid, Ended, Grant, Token
+from tenure.sim.candidacies import Candidacy
 from tenure.sim.clocks import SimClock
-from tenure.sim.services import StoreNode, WorkerNode
+from tenure.sim.services import Seen, StoreNode, WorkerNode
 from tenure.sinks.fence import Fence
 from tenure.stores.memory import MemoryEngine
 
@@ -35,8 +39,8 @@ class NoSeal(Candidate):
 
 class ResumedTenure(Candidate):
     def _stray_grant(self, event: Granted) -> None:
-        if self.state is STOPPING and self._office and self._office.reason in (Reason.LAPSED, Reason.STORE_GONE):
-            self.state, self._office.reason = LEADING, None
+        if self.state is STOPPING and self.held and self.held.reason in (Reason.LAPSED, Reason.STORE_GONE):
+            self.state, self.held.reason = LEADING, None
             self._renewed(event)
         else:
             super()._stray_grant(event)
@@ -182,13 +186,31 @@ class RenewRevives(MemoryEngine):
 
 
 class MissedWatchEvent(StoreNode):
-    def _expire(self, instant: int) -> None:
-        watches, self._watches = self._watches, {}
-        super()._expire(instant)
-        self._watches = watches
+    def _expire(self, seen: Seen, instant: int) -> None:
+        watches, seen.watches = seen.watches, {}
+        super()._expire(seen, instant)
+        seen.watches = watches
 
 
 class ForgetfulWorker(WorkerNode):
     def restart(self) -> None:
-        self._fence = self.world.parts.fence()
+        self._fences = [self.world.parts.fence() for _ in self._fences]
         super().restart()
+
+
+class CohortDatedFromAnswer(Cohort[Candidacy]):
+    def _date(self, sent_at: int, now: int) -> None:
+        super()._date(sent_at, now)
+        if self.members:  # Who comes in has dated its own, and would not fit.
+            self.valid_until = self._timing.valid_until(now)
+
+
+class CohortKeepsTheEnded(Cohort[Candidacy]):
+    def answered(self, now: int, ended: Collection[Bid]) -> list[Asked[Candidacy]]:
+        return super().answered(now, [bid for bid in ended if bid not in self.members])
+
+
+class CohortBlindToTime(Cohort[Candidacy]):
+    @property
+    def _stop_at(self) -> int:
+        return NEVER

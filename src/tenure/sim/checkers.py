@@ -233,7 +233,11 @@ OF_CLOCKS: Final = frozenset({"one-valid-tenure", "belief-within-lease", "stoppe
 
 
 def check(history: History, plan: Plan) -> list[Violation]:
-    """Return every promise that the history breaks, in the order of the checkers."""
+    """Return every promise that the history breaks, election by election, in the order of the checkers."""
+    return [broken for election in range(plan.elections) for broken in _check(history.of(election), plan)]
+
+
+def _check(history: History, plan: Plan) -> list[Violation]:
     shown = {name: History() for name in CHECKERS}
     readers = {kind: [shown[name] for name, checker in CHECKERS.items() if kind in checker.kinds] for kind in Kind}
     for entry in history:

@@ -1,7 +1,8 @@
 """What happened in one simulation, in true time: the only thing that the checkers read.
 
 One entry per thing that happened. ``who`` is a process (``B2``: the second start of B), ``token`` the tenure it was
-about (0: none), ``number`` what the kind says below, ``note`` words for people that no checker reads.
+about (0: none), ``number`` what the kind says below, ``note`` words for people that no checker reads, ``election`` where.
+Each election is judged by itself, by what happened in it and in all of them.
 """
 
 from enum import StrEnum
@@ -50,6 +51,7 @@ class Kind(StrEnum):
 
 
 REASONS: Final = tuple(Reason)
+EVERY: Final = -1  # the election of what happened in all of them
 
 
 class Entry(NamedTuple):
@@ -61,13 +63,18 @@ class Entry(NamedTuple):
     token: int
     number: int
     note: str
+    election: int = 0
 
     def __str__(self) -> str:
-        return f"{self.at} {self.kind.value} {self.who} {self.token} {self.number} {self.note}".rstrip()
+        return f"{self.at} {self.kind.value} {self.who} {self.token} {self.number} {self.election} {self.note}".rstrip()
 
 
 class History(list[Entry]):
     """The entries in the order in which they happened."""
+
+    def of(self, election: int) -> "History":
+        """Return what happened in one election."""
+        return History(entry for entry in self if entry.election in (election, EVERY))
 
     def fingerprint(self) -> str:
         """Return a hash of the whole history: equal seeds give equal ones, on every machine."""

@@ -176,6 +176,24 @@ MUTANTS: Final = {
             "orders-in-order",
             Parts(worker=breakages.ForgetfulWorker),
         ),
+        Mutant(
+            "cohort-dated-from-answer",
+            "those who renew together count from the answer to their round",
+            "belief-within-lease",
+            Parts(cohort=breakages.CohortDatedFromAnswer),
+        ),
+        Mutant(
+            "cohort-keeps-the-ended",
+            "a tenure that the store has named as ended is prolonged with the others of its cohort",
+            "belief-within-lease",
+            Parts(cohort=breakages.CohortKeepsTheEnded),
+        ),
+        Mutant(
+            "cohort-blind-to-time",
+            "a cohort that wakes, or is answered, when its members should have stopped goes on",
+            "stopped-in-time",
+            Parts(cohort=breakages.CohortBlindToTime),
+        ),
     )
 }
 

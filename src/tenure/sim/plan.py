@@ -38,6 +38,7 @@ FAULTS = (
     "deletion",
     "lost-watch",
 )
+ELECTIONS = (1, 1, 1, 1, 2, 3)  # how many there are; a seed takes one of these, and most have one, for speed
 HERD_MIN = 4  # fewer candidates cannot make a herd
 
 
@@ -87,6 +88,8 @@ class Plan:
     seed: int
     wild_clocks: bool
     candidates: int
+    elections: int  # each process stands in all of them
+    together: bool  # leaders of one process renew with one request where they can
     queue: bool
     timing: Timing
     delay_min_ns: int
@@ -160,6 +163,8 @@ def draw(options: Options) -> Plan:
     at_work = {name for name in FAULTS if streams[name].hit(0.5)} - options.without
     drawn_count = chance.between(CANDIDATES_MIN, CANDIDATES_MAX)
     count = drawn_count if options.candidates is None else options.candidates
+    sharing = Chance(options.seed * 64 + 62)
+    elections = sharing.pick(ELECTIONS)
     drawn_timing = _draw_timing(chance, chance.pick((0.001, 0.01, 0.05, 0.1)))
     timing = options.timing or drawn_timing
     ttl_ns = timing.ttl_ns
@@ -168,6 +173,8 @@ def draw(options: Options) -> Plan:
         seed=options.seed,
         wild_clocks=options.wild_clocks,
         candidates=count,
+        elections=elections,
+        together=sharing.hit(0.75),
         queue=chance.hit(0.4),
         timing=timing,
         delay_min_ns=delay_min_ns,
@@ -187,7 +194,7 @@ def draw(options: Options) -> Plan:
         stubborn=_if("stubborn-body" in at_work, streams["stubborn-body"].pick((0.1, 0.5))),
         stubborn_max_ns=streams["stubborn-body"].pick((ttl_ns // 2, 3 * ttl_ns)),
         idle_max_ns=chance.pick((ttl_ns // 16, ttl_ns)),
-        fragile=_draw_fragile(streams["fragile-store"], count, ttl_ns, delay_min_ns)
+        fragile=_draw_fragile(streams["fragile-store"], count * elections, ttl_ns, delay_min_ns)
         if "fragile-store" in at_work
         else None,
         faults=(),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from tenure.sim.history import Entry, History, Kind
+from tenure.sim.history import EVERY, Entry, History, Kind
 
 COLUMNS: Final = ("time", "leader", "store", "standby", "sink")
 _WIDTHS: Final = (10, 38, 26, 30, 26)
@@ -72,7 +72,7 @@ def _column(entry: Entry, holding: set[str]) -> str:
 def _words(entry: Entry) -> str:
     template = _WORDS.get(entry.kind, "{who} {kind}")
     return template.format(
-        who=entry.who,
+        who=entry.who if entry.election in (0, EVERY) else f"{entry.who}/{entry.election}",
         kind=entry.kind.value,
         token=entry.token,
         serial=entry.number,

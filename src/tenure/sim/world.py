@@ -9,10 +9,12 @@ from heapq import heappop, heappush
 from typing import Any
 
 from tenure.core.candidate import Candidate
+from tenure.core.cohort import Cohort
+from tenure.sim.candidacies import Candidacy
 from tenure.sim.chance import Chance
 from tenure.sim.clocks import SimClock
-from tenure.sim.history import Entry, History, Kind
-from tenure.sim.nodes import CandidateNode
+from tenure.sim.history import EVERY, Entry, History, Kind
+from tenure.sim.nodes import ProcessNode
 from tenure.sim.plan import Fault, Plan, show_fault
 from tenure.sim.services import SinkNode, StoreNode, WorkerNode
 from tenure.sinks.fence import Fence
@@ -24,6 +26,7 @@ class Parts:
     """What the world is built of. A mutant is a small change to this, and to nothing else."""
 
     candidate: type[Candidate] = Candidate
+    cohort: type[Cohort[Candidacy]] = Cohort
     engine: type[MemoryEngine] = MemoryEngine
     fence: type[Fence] = Fence
     clock: type[SimClock] = SimClock
@@ -44,7 +47,7 @@ class World:
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
         self._cut: set[tuple[int, int]] = set()
-        self.nodes = [CandidateNode(self, number) for number in range(plan.candidates)]
+        self.nodes = [ProcessNode(self, number) for number in range(plan.candidates)]
         self.store = parts.store(self, plan.candidates)
         self.sink = SinkNode(self, plan.candidates + 1)
         self.worker = parts.worker(self, plan.candidates + 2)
@@ -54,8 +57,14 @@ class World:
         self._sequence += 1
         heappush(self._queue, (instant, self._sequence, do, arguments))
 
-    def note(self, kind: Kind, who: str, token: int = 0, number: int = 0, words: str = "") -> None:
-        self.history.append(Entry(self.now, kind, who, token, number, words))
+    def note(  # noqa: PLR0913, PLR0917  (an entry has that many)
+        self, kind: Kind, who: str, token: int = 0, number: int = 0, words: str = "", election: int = EVERY
+    ) -> None:
+        self.history.append(Entry(self.now, kind, who, token, number, words, election))
+
+    def an_election(self) -> int:
+        """Draw one, for a fault that strikes one."""
+        return self.chance.between(0, self.plan.elections - 1)
 
     def send(self, source: int, target: int, deliver: Callable[..., None], *arguments: Any) -> None:
         """Put a message on the wire: it may be late, doubled or lost."""

@@ -1,6 +1,6 @@
 """How a sink asks ``verify=``, which may be a plain function that blocks or an async one."""
 
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 
 from anyio import to_thread
 
@@ -13,3 +13,11 @@ async def confirmed(verify: Verify, fence: str, token: Token) -> bool:
     # In a tuple: trio takes a thread that returns a coroutine for a mistake.
     (answer,) = await to_thread.run_sync(lambda: (verify(fence, token),))
     return await answer if isawaitable(answer) else answer
+
+
+def confirmed_now(verify: Verify | None, fence: str, token: int) -> bool:
+    """Ask from a thread that cannot await. An ``async`` verify can only be asked by a seal, so here it confirms nothing."""
+    answer = verify is not None and verify(fence, Token(token))
+    if iscoroutine(answer):
+        answer.close()
+    return answer if isinstance(answer, bool) else False

@@ -12,7 +12,8 @@ The promises are checked by ``tenure.testing.check_store`` against the real engi
 7. A call that is cancelled leaves nothing behind: no waiter, no connection, no half-done request that it knows of.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar, runtime_checkable
@@ -51,6 +52,7 @@ class Traits:
     ttl_max_ns: int
     expiry_slack_ns: int  # how long after its ttl a dead holder's office may stay taken
     expiry_slack_ttls: int = 0  # and for how many ttls more: some engines wait for longer than they were asked to
+    best_effort: str = ""  # what it cannot promise and others can, in words; empty: it keeps all that a store promises
 
     def slack_ns(self, ttl_ns: int) -> int:
         """Return for how long after such a ttl a dead holder's office may stay taken, all in all."""
@@ -124,6 +126,42 @@ class CanRenewTogether(Store, Protocol):
 
     async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
         """Renew each, as ``renew`` does, and return the answers in the same order; all fail together or none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """What came of the renewal of a group: all in it were renewed by a full ttl but those who have ended."""
+
+    ended: AbstractSet[Bid]
+    asked: Sequence[Grant]  # who found a word that asks it to leave, as ``CanAskToResign`` has it
+
+
+class Group(Protocol):
+    """Tenures of one store that are renewed together, again and again. One that has ended stays so until it is taken out."""
+
+    def add(self, grant: Grant) -> None:
+        """Renew this tenure as well from the next call on. Prolongs nothing by itself."""
+        ...
+
+    def discard(self, grant: Grant) -> None:
+        """Renew it no longer, if it is in the group; a renewal that is under way may still prolong it."""
+        ...
+
+    async def renew(self) -> Roll:
+        """Renew all who were in the group when this was called. Raises as ``renew`` does, and then nothing is known of any.
+
+        A tenure that has ended is named every time; it is never prolonged, whatever holds its office now.
+        """
+        ...
+
+
+@runtime_checkable
+class CanRenewGroups(CanRenewTogether, Protocol):
+    """A store that keeps lists of whom to renew, so that a heartbeat costs it as much as has changed since the last one."""
+
+    def group(self) -> Group:
+        """Return a new group without anybody in it. It ends with the store."""
         ...
 
 

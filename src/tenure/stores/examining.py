@@ -39,6 +39,15 @@ class CanExamine(Protocol):
         ...
 
 
+@runtime_checkable
+class HasSchema(Protocol):
+    """A store whose tables, and the rights that elections need in them, can be made by hand."""
+
+    def schema(self) -> str:
+        """Return the statements that do so, for the command line of the database."""
+        ...
+
+
 def good(subject: str, detail: str) -> Finding:
     """Return a finding that asks for nothing."""
     return Finding(Level.GOOD, subject, detail)

@@ -173,7 +173,11 @@ def promises(traits: Traits) -> list[Finding]:
         f"tokens come from {traits.token_source}",
         f"a ttl may be from {_span(traits.ttl_min_ns)} to {_span(traits.ttl_max_ns)}",
     )
-    return [good("promise", each) for each in words]
+    found = [good("promise", each) for each in words]
+    if traits.best_effort:
+        advice = "use it where two leaders for a while do no harm, and fence what leaders write"
+        found.append(warning("promise", f"best effort: {traits.best_effort}", advice))
+    return found
 
 
 def _slack(traits: Traits) -> list[str]:

@@ -17,6 +17,7 @@ class _Scheme(NamedTuple):
     client: str | None = None  # the package that it cannot do without
     extra: str = ""  # which extra installs that; empty: the one that is named like the scheme
     ttl_s: float | None = None  # the lease by default, if the engine as shipped does not give the usual one
+    best_effort: bool = False  # it cannot keep what a store promises, so whoever opens it must say that this will do
 
 
 SCHEMES: Final[dict[str, _Scheme]] = {
@@ -29,11 +30,31 @@ SCHEMES: Final[dict[str, _Scheme]] = {
     "kubernetes": _Scheme("tenure.stores.kubernetes", "from_url", "aiohttp"),
     "consul": _Scheme("tenure.stores.consul", "from_url", "aiohttp", ttl_s=10.0),
     "consuls": _Scheme("tenure.stores.consul", "from_url", "aiohttp", "consul", ttl_s=10.0),
+    "redis": _Scheme("tenure.stores.redis", "from_url", best_effort=True),
+    "rediss": _Scheme("tenure.stores.redis", "from_url", best_effort=True),
+    "redis+sentinel": _Scheme("tenure.stores.redis", "from_url", best_effort=True),
+    "rediss+sentinel": _Scheme("tenure.stores.redis", "from_url", best_effort=True),
+    "redlock": _Scheme("tenure.stores.redis.redlock", "from_url", best_effort=True),
+    "redlocks": _Scheme("tenure.stores.redis.redlock", "from_url", best_effort=True),
+    "postgresql": _Scheme("tenure.stores.postgresql", "from_url", "asyncpg"),
+    "postgres": _Scheme("tenure.stores.postgresql", "from_url", "asyncpg", "postgresql"),
+    "mysql": _Scheme("tenure.stores.mysql", "from_url", "asyncmy"),
+    "mariadb": _Scheme("tenure.stores.mysql", "from_url", "asyncmy", "mysql"),
 }
 
+_BEST_EFFORT: Final = (
+    "is best effort: a failover, a restart without data or a jump of its clock can make two leaders at once, and tokens go back."
+    " Use etcd://, zookeeper://, consul://, kubernetes:// or sqlite:// where that must not happen."
+    " If two leaders for a while do no harm, say so: accept_best_effort=True, --accept-best-effort or"
+    " TENURE_ACCEPT_BEST_EFFORT=1."
+)
 
-def make_store(url: str, options: dict[str, Any]) -> Any:
-    """Return the store for a URL, not yet opened. Raises ConfigError for anything that no store can be made of."""
+
+def make_store(url: str, options: dict[str, Any], *, accept_best_effort: bool = False) -> Any:
+    """Return the store for a URL, not yet opened. Raises ConfigError for anything that no store can be made of.
+
+    A store that is best effort (rule 12) is made only for who accepts that.
+    """
     try:
         scheme = urlsplit(url).scheme
     except ValueError as error:  # a bracket that is never closed, for one
@@ -42,6 +63,8 @@ def make_store(url: str, options: dict[str, Any]) -> Any:
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise ConfigError("store", redact(url), f"must begin with one of {known}")
     adapter = SCHEMES[scheme]
+    if adapter.best_effort and not accept_best_effort:
+        raise ConfigError("store", redact(url), _BEST_EFFORT)
     if adapter.client is not None and find_spec(adapter.client) is None:
         raise ConfigError("store", redact(url), f"needs a client: pip install 'tenure[{adapter.extra or scheme}]'")
     maker: Callable[..., Any] = getattr(import_module(adapter.module), adapter.maker)

@@ -6,7 +6,7 @@ office in order, how long a dead holder may linger, which ttl is taken. Where a 
 one saw it begin: an engine may leave it to its observers to count (``Expiry.OBSERVER``).
 
 This file holds what concerns the office: who has it, under which token, until when. ``finding_contract`` holds what is told
-of it, and ``waiting_contract`` what concerns those who have not got it.
+of it, ``group_contract`` what concerns those who renew together, and ``waiting_contract`` those who have not got it.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from tenure.errors import Refused, StoreError
 from tenure.model import Ended, Grant
 from tenure.stores.base import CanRenewTogether
 from tenure.testing.finding_contract import FINDING
+from tenure.testing.group_contract import GROUPS
 from tenure.testing.rig import Candidate, Play, Promises, Rig, expect
 from tenure.testing.waiting_contract import WAITING
 
@@ -318,5 +319,5 @@ async def _one_winner(play: Play) -> None:
 
 
 # What is told of the office comes second: nearly every other check asks for it.
-CONTRACT = Promises({"exclusive": OFFICE["exclusive"], **FINDING, **OFFICE, **WAITING})
+CONTRACT = Promises({"exclusive": OFFICE["exclusive"], **FINDING, **OFFICE, **GROUPS, **WAITING})
 """Every promise by name, in the order in which ``check_store`` checks them."""

@@ -15,7 +15,7 @@ from tenure.testing.rig import Candidate, Play, Promises, Standby, expect
 
 # After how many turns of the event loop a call is cancelled: before it began, while it is being sent, while it is
 # under way. A call that has ended by then was not cancelled, which does no harm.
-_CANCELLED_AFTER = (0, 1, 2, 3, 5, 8)
+CANCELLED_AFTER = (0, 1, 2, 3, 5, 8)
 # A watch may wake for nothing now and then (a keepalive, a long poll that ends); each time costs the engine a claim.
 _IDLE_WAKES_MAX = 5
 
@@ -187,8 +187,8 @@ async def _everyone(play: Play) -> None:
 @WAITING.keep("cancelled-claim-leaves-nothing")
 async def _cancelled_claim(play: Play) -> None:
     leader, rival = await play.enter(2)
-    for serial, turn_count in enumerate(_CANCELLED_AFTER, start=1):
-        await _cancelled(partial(leader.store.claim, leader.bid(serial)), turn_count)
+    for serial, turn_count in enumerate(CANCELLED_AFTER, start=1):
+        await cancelled(partial(leader.store.claim, leader.bid(serial)), turn_count)
         await leader.leaves(serial)
         await rival.wins(serial)
         await rival.leaves(serial)
@@ -198,17 +198,17 @@ async def _cancelled_claim(play: Play) -> None:
 async def _cancelled_renewal(play: Play) -> None:
     (leader,) = await play.enter(1)
     grant = await leader.wins()
-    for turn_count in _CANCELLED_AFTER:
-        await _cancelled(partial(leader.store.renew, grant), turn_count)
+    for turn_count in CANCELLED_AFTER:
+        await cancelled(partial(leader.store.renew, grant), turn_count)
         await leader.keeps(grant)
 
 
 @WAITING.keep("cancelled-release-leaves-nothing")
 async def _cancelled_release(play: Play) -> None:
     leader, rival = await play.enter(2)
-    for serial, turn_count in enumerate(_CANCELLED_AFTER, start=1):
+    for serial, turn_count in enumerate(CANCELLED_AFTER, start=1):
         await leader.wins(serial)
-        await _cancelled(partial(leader.store.release, leader.bid(serial)), turn_count)
+        await cancelled(partial(leader.store.release, leader.bid(serial)), turn_count)
         await leader.leaves(serial)
         await rival.wins(serial)
         await rival.leaves(serial)
@@ -218,25 +218,25 @@ async def _cancelled_release(play: Play) -> None:
 async def _cancelled_read(play: Play) -> None:
     leader, reader = await play.enter(2)
     grant = await leader.wins()
-    for turn_count in _CANCELLED_AFTER:
-        await _cancelled(partial(reader.store.read, play.election), turn_count)
+    for turn_count in CANCELLED_AFTER:
+        await cancelled(partial(reader.store.read, play.election), turn_count)
         await reader.sees(grant)
 
 
 @WAITING.keep("cancelled-watch-leaves-nothing")
 async def _cancelled_watch(play: Play) -> None:
     leader, waiter, other = await play.enter(3)
-    for round_, turn_count in enumerate(_CANCELLED_AFTER):
+    for round_, turn_count in enumerate(CANCELLED_AFTER):
         serial = 2 * round_ + 1
         await leader.wins(serial)
         wait = await waiter.waits(serial)
-        await _cancelled(partial(waiter.store.changed, wait), turn_count)
+        await cancelled(partial(waiter.store.changed, wait), turn_count)
         async with play.standby(waiter, wait) as standby:
             await leader.leaves(serial)
             await play.soon(standby.won, "after a watch was cancelled, the same one waits in vain")
         wait = await leader.waits(serial + 1)
         other_wait = await other.waits(serial)
-        await _cancelled(partial(leader.store.changed, wait), turn_count)
+        await cancelled(partial(leader.store.changed, wait), turn_count)
         await leader.leaves(serial + 1)
         async with play.standby(other, other_wait) as standby:
             await waiter.leaves(serial)
@@ -244,7 +244,7 @@ async def _cancelled_watch(play: Play) -> None:
         await other.leaves(serial)
 
 
-async def _cancelled(call: Callable[[], Awaitable[object]], turn_count: int) -> None:
+async def cancelled(call: Callable[[], Awaitable[object]], turn_count: int) -> None:
     """Begin ``call`` and cancel it after so many turns of the event loop."""
 
     async def run() -> None:

@@ -54,6 +54,7 @@ class Job:
     wait_s: float | None = None  # None: for ever; 0: not at all
     restart: bool = False
     healthy: str | None = None
+    accept_best_effort: bool = False
 
 
 def supervise(job: Job, voice: Voice) -> int:
@@ -103,7 +104,7 @@ class _Supervisor:
             with anyio.CancelScope() as self._everything:
                 self._listen()
                 await self._runner.start()
-                async with open_store(job.store) as store:
+                async with open_store(job.store, accept_best_effort=job.accept_best_effort) as store:
                     return await self._stand(Election(store, job.election, timing=job.timing), store.store.address)
             return SIGNALLED + self._told_to_stop
         finally:

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from tenure.errors import ConfigError, Unreachable
 from tenure.sinks.sqlite.presence import Presence, presence_of
-from tenure.sinks.sqlite.row import CREATE, admit, is_manual
+from tenure.sinks.sqlite.row import CREATE, admit, highest_of, is_manual
 
 Connect = Callable[[], sqlite3.Connection]
 
@@ -88,6 +88,18 @@ class Line:
             if not bound:
                 self.roll_back()
         return self.connection
+
+    def stands_at(self, fence: str, number: int) -> bool:
+        """Return whether the fence stands at exactly this token, by a read that takes no write lock."""
+        if not self._lock.acquire(blocking=False):
+            self._wait()
+        self._owner = get_ident()
+        try:
+            if not self._is_open:
+                self._open()
+            return highest_of(self.cursor, fence) == number
+        finally:
+            self._free()
 
     def commit(self) -> None:
         """Commit, and give the line free. Raises ConfigError if the transaction is not there any more."""

@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Callable
 from functools import partial
-from inspect import iscoroutine
 from typing import Self, TypeVar
 
 from anyio import to_thread
@@ -21,7 +20,7 @@ from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sqlite.line import Connect, Line
 from tenure.sinks.sqlite.row import HOLD, RAISE, highest_of
 from tenure.sinks.sqlite.triggers import stale_fence
-from tenure.sinks.verifying import confirmed
+from tenure.sinks.verifying import confirmed, confirmed_now
 
 T = TypeVar("T")
 
@@ -49,7 +48,7 @@ class BoundSQLite:
         try:
             return self._line.begin(self._fence, self._token, self._statement)
         except UnverifiedToken:
-            if not _confirmed(self._verify, self._fence, self._token):
+            if not confirmed_now(self._verify, self._fence, self._token):
                 raise
         return self._line.begin(self._fence, self._token, RAISE)
 
@@ -146,15 +145,7 @@ class SQLiteSink:
             self.line.begin(fence, token, statement)
             self.line.commit()
         except sqlite3.Error as error:
-            raise _store_error(self.name, error) from error
-
-
-def _confirmed(verify: Verify | None, fence: str, token: int) -> bool:
-    """Ask from a thread that cannot await. An ``async`` verify can only be asked by a seal, so here it confirms nothing."""
-    answer = verify is not None and verify(fence, Token(token))
-    if iscoroutine(answer):
-        answer.close()
-    return answer if isinstance(answer, bool) else False
+            raise store_error(self.name, error) from error
 
 
 def _stale(line: Line, error: BaseException) -> StaleToken | None:
@@ -166,7 +157,7 @@ def _stale(line: Line, error: BaseException) -> StaleToken | None:
     return StaleToken(token, highest_of(line.cursor, fence))
 
 
-def _store_error(name: str, error: sqlite3.Error) -> StoreError:
+def store_error(name: str, error: sqlite3.Error) -> StoreError:
     """Return what an error of a seal says about its outcome."""
     if _code(error) in _NOT_SENT:
         return Unreachable(name, "seal", str(error))

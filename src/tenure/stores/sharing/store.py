@@ -18,7 +18,8 @@ from typing import Final, Generic, Protocol
 from tenure.clock import Clock
 from tenure.errors import StoreError
 from tenure.model import Bid, Ended, Grant, Holder, Incumbent, Wait
-from tenure.stores.base import Traits
+from tenure.stores.base import Group, Traits
+from tenure.stores.groups import PlacedGroup
 from tenure.stores.sharing.leases import NEVER, L, P, SharedLeases
 from tenure.stores.turns import Turns
 
@@ -133,19 +134,25 @@ class SharingStore(ABC, Generic[P, L]):
         return answer
 
     async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
-        asked_at = self._clock.now()
-        places = [self._held(grant) for grant in grants]
-        by_lease: dict[L, list[P]] = {}
-        for place in places:
-            if place is not None and place.lease is not None:
-                by_lease.setdefault(place.lease, []).append(place)
-        kept: set[P] = set()
-        for answer in await asyncio.gather(*(self._keep(*lease, asked_at) for lease in by_lease.items())):
-            kept |= answer
+        places = [self.place_of(grant) for grant in grants]
+        kept = await self.keep([place for place in places if place is not None])
         return [
             grant if place is not None and place in kept and place.holds(grant) else Ended(grant.bid, grant.token)
             for grant, place in zip(grants, places, strict=True)
         ]
+
+    def group(self) -> Group:
+        return PlacedGroup(self)
+
+    async def keep(self, places: Sequence[P]) -> set[P]:
+        """Renew the leases of these places, and return which of them are still there."""
+        asked_at = self._clock.now()
+        by_lease: dict[L, list[P]] = {}
+        for place in places:
+            if place.lease is not None:
+                by_lease.setdefault(place.lease, []).append(place)
+        answers = await asyncio.gather(*(self._keep(*lease, asked_at) for lease in by_lease.items()))
+        return answers[0] if len(answers) == 1 else set().union(*answers)
 
     async def _keep(self, lease: L, places: list[P], asked_at: int) -> set[P]:
         """Renew a lease, and return which of these places are still there; the others are over."""
@@ -162,12 +169,12 @@ class SharingStore(ABC, Generic[P, L]):
         return present
 
     async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
-        place = self._held(grant)
+        place = self.place_of(grant)
         said = place is not None and await self._turns.alone(place, self._proclaim(place, address))
         return grant if said else Ended(grant.bid, grant.token)
 
     def resign_asked(self, grant: Grant) -> bool:
-        place = self._held(grant)
+        place = self.place_of(grant)
         return place is not None and place.resign_asked
 
     # Leaving
@@ -236,7 +243,8 @@ class SharingStore(ABC, Generic[P, L]):
     def _stands(self, place: P) -> bool:
         return self._places.get((place.bid.election, place.bid.holder)) is place
 
-    def _held(self, grant: Grant) -> P | None:
+    def place_of(self, grant: Grant) -> P | None:
+        """Return the place that holds ``grant``."""
         place = self._places.get((grant.bid.election, grant.bid.holder))
         return place if place is not None and place.holds(grant) else None
 

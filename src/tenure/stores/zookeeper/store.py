@@ -7,6 +7,7 @@ data of all servers was replaced by an older copy: the numbers of the copy are g
 
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -27,9 +28,10 @@ from tenure.clients.zookeeper.wire import exists, get_data
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, Refused, Unreachable
 from tenure.model import Bid, Ended, Grant, Incumbent, Wait
-from tenure.stores.base import ElectionStatus, Traits
+from tenure.stores.base import ElectionStatus, Group, Traits
 from tenure.stores.entry import entry_of, read_entry
 from tenure.stores.examining import Finding
+from tenure.stores.groups import PlacedGroup
 from tenure.stores.zookeeper.candidacy import Candidacy
 from tenure.stores.zookeeper.ensemble import identity_of, longest_session_ms, tick_of, traits_of
 from tenure.stores.zookeeper.examine import examine
@@ -139,32 +141,43 @@ class ZooKeeperStore:
     async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
         """Renew many tenures by one request for each ttl among them."""
         self._check_open("renew")
-        asked_at = self._clock.now()
-        places = [self._holding(grant, asked_at) for grant in grants]
+        places = [self.place_of(grant) for grant in grants]
+        kept = await self.keep([place for place in places if place is not None])
+        return [
+            grant if place is not None and place in kept and place.holds(grant) else Ended(grant.bid, grant.token)
+            for grant, place in zip(grants, places, strict=True)
+        ]
+
+    def group(self) -> Group:
+        """Return a group whose renewal is one request for each ttl in it."""
+        return PlacedGroup(self)
+
+    def place_of(self, grant: Grant) -> Place | None:
+        """Return the place that holds ``grant``."""
+        place = self._roster.of(grant.bid)
+        return place if place is not None and place.holds(grant) else None
+
+    async def keep(self, places: Sequence[Place]) -> set[Place]:
+        """Renew the sessions of these places, and return which of them lead on. One whose time is over is given up."""
+        self._check_open("renew")
+        now = self._clock.now()
+        by_lease: dict[Lease, list[Place]] = {}
+        for place in places:
+            if now >= place.heard_at + place.bid.ttl_ns:
+                self._roster.give_up(place)
+            elif place.lease is not None:
+                by_lease.setdefault(place.lease, []).append(place)
+        kept: set[Place] = set()
         with told(self.address, "renew"):
-            for lease in {place.lease for place in places if place is not None and place.lease is not None}:
-                held = [place for place in places if place is not None and place.lease is lease]
+            for lease, held in by_lease.items():
                 with suppress(SessionOver):  # which has ended every tenure under it
                     await self._confirm(lease, held)
+                    kept.update(held)
         now = self._clock.now()
-        answers: list[Grant | Ended] = []
-        for grant, place in zip(grants, places, strict=True):
-            if place is not None and place.holds(grant) and place.is_alive:
-                place.heard_at = now
-                answers.append(grant)
-            else:
-                answers.append(Ended(grant.bid, grant.token))
-        return answers
-
-    def _holding(self, grant: Grant, now: int) -> Place | None:
-        """Return the place that holds ``grant``; one whose time is over is given up."""
-        place = self._roster.of(grant.bid)
-        if place is None or not place.holds(grant):
-            return None
-        if now >= place.ends_at():
-            self._roster.give_up(place)
-            return None
-        return place
+        kept = {place for place in kept if place.grant is not None and not place.leaving and place.is_alive}
+        for place in kept:
+            place.heard_at = now
+        return kept
 
     async def _confirm(self, lease: Lease, places: list[Place]) -> None:
         """Have the quorum confirm the session once. Whatever happened to a watched node is told before that is answered."""

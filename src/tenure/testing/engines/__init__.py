@@ -12,7 +12,9 @@ from tenure.testing.engines.consul import ConsulCluster
 from tenure.testing.engines.etcd import EtcdCluster
 from tenure.testing.engines.kubernetes import KubernetesCluster
 from tenure.testing.engines.mariadb import MariaDbCluster
+from tenure.testing.engines.pgbouncer import PgBouncer
 from tenure.testing.engines.postgresql import PostgresCluster
+from tenure.testing.engines.redis import RedisCluster, RedisSentinels
 from tenure.testing.engines.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
@@ -25,7 +27,10 @@ __all__ = [
     "MariaDbCluster",
     "MissingEngine",
     "Node",
+    "PgBouncer",
     "PostgresCluster",
+    "RedisCluster",
+    "RedisSentinels",
     "Tls",
     "ZooKeeperEnsemble",
     "installed",

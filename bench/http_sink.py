@@ -1,0 +1,123 @@
+"""What the middleware costs a request: the same application with and without it, called as a server calls it.
+
+No socket is in between: that would hide microseconds behind milliseconds. Blocks of requests are interleaved, and the
+difference of their medians is what the guard takes: reading the header, its signature where there is one, the comparison with the
+mark in memory, and the count of requests under way.
+"""
+
+import asyncio
+import random
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tenure.model import Token
+from tenure.sinks import MemoryMark, SQLiteMark
+from tenure.sinks.http import Presented, Secret
+from tenure.sinks.http.header import value_of
+from tenure.web import FencedASGI, FencedWSGI, Guard, Route
+
+ROUNDS, BLOCK = 60, 100
+FENCE = "etcd://h1,h2,h3/billing/close"
+SECRET = "a secret of sixteen bytes"
+_TOKENS = 20
+
+
+async def _asgi(_: Any, __: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def _wsgi(_: Any, start_response: Any) -> list[bytes]:
+    start_response("200 OK", [])
+    return [b"ok"]
+
+
+def _value(token: int) -> str:
+    return value_of(Secret(SECRET).sign(Presented(Token(token), FENCE), lifetime_s=3600))
+
+
+async def _receive() -> Any:
+    return {"type": "http.request", "body": b""}
+
+
+async def _send(_: Any) -> None:
+    return None
+
+
+def _over_asgi(app: Any) -> Callable[[], None]:
+    headers = [(b"host", b"x"), (b"content-type", b"application/json"), (b"tenure-token", _value(7).encode())]
+
+    async def block() -> None:
+        for _ in range(BLOCK):
+            await app({"type": "http", "method": "POST", "path": "/bills/7", "headers": headers}, _receive, _send)
+
+    runner = asyncio.Runner()
+    return lambda: runner.run(block())
+
+
+def _ask(app: Any, value: str) -> None:
+    parts = app({"REQUEST_METHOD": "POST", "PATH_INFO": "/bills/7", "HTTP_TENURE_TOKEN": value}, lambda *_: None)
+    list(parts)
+    getattr(parts, "close", lambda: None)()
+
+
+def _over_wsgi(app: Any) -> Callable[[], None]:
+    value = _value(7)
+
+    def block() -> None:
+        for _ in range(BLOCK):
+            _ask(app, value)
+
+    return block
+
+
+def _guard(*secrets: str) -> Guard:
+    return Guard([Route("/bills", FENCE)], MemoryMark(), secrets=secrets)
+
+
+def _microseconds() -> dict[str, float]:
+    blocks = {
+        "asgi": _over_asgi(_asgi),
+        "asgi, guarded": _over_asgi(FencedASGI(_asgi, _guard())),
+        "asgi, signed": _over_asgi(FencedASGI(_asgi, _guard(SECRET))),
+        "wsgi": _over_wsgi(_wsgi),
+        "wsgi, guarded": _over_wsgi(FencedWSGI(_wsgi, _guard())),
+        "wsgi, signed": _over_wsgi(FencedWSGI(_wsgi, _guard(SECRET))),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in blocks}
+    for _ in range(ROUNDS):
+        for name in random.sample(list(blocks), len(blocks)):
+            began = time.perf_counter_ns()
+            blocks[name]()
+            taken[name].append((time.perf_counter_ns() - began) / BLOCK / 1e3)
+    return {name: median(times) for name, times in taken.items()}
+
+
+def _writes_per_token() -> float:
+    """Count the pages in the log of the database that the mark is kept in: one for every write."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mark.db"
+        log = Path(f"{path}-wal")
+        app = FencedWSGI(_wsgi, Guard([Route("/bills", FENCE)], SQLiteMark(path), secrets=[SECRET]))
+        with closing(sqlite3.connect(path)) as keeper:
+            keeper.execute("PRAGMA journal_mode = WAL")
+            _ask(app, _value(1))
+            before = log.stat().st_size
+            for token in range(2, 2 + _TOKENS):
+                for _ in range(10):
+                    _ask(app, _value(token))
+            return (log.stat().st_size - before) / (4096 + 24) / _TOKENS
+
+
+def figures() -> Iterator[tuple[str, float, float, str, bool]]:
+    us = _microseconds()
+    for kind in ("asgi", "wsgi"):
+        for how in ("guarded", "signed"):
+            yield f"http: {kind} middleware, {how}, mark in memory", us[f"{kind}, {how}"] - us[kind], 100, "us", False
+    yield "http: durable writes for a new token, SQLite mark", _writes_per_token(), 1, "", False

@@ -1,0 +1,35 @@
+"""What the benches of PostgreSQL and MySQL share: our side, and the bare driver's, each in a process of its own."""
+
+import sys
+from contextlib import ExitStack
+
+from sides import HAND_OVERS, HERE, PAIRS, Side, handing_over, medians_s, our_peer, our_side, timed
+from tests.peers.driver import Peer
+
+from tenure.testing.engines.cluster import Cluster
+
+TTL_S = 60.0  # Nothing is renewed while something else is measured.
+
+
+def raw_side(cluster: Cluster, kind: str, name: str) -> Peer:
+    node = cluster.nodes[0]
+    return Peer(name, [sys.executable, str(HERE / "sql_raw.py"), kind, node.host, str(node.ports[0]), name], {})
+
+
+def pairs_s(cluster: Cluster, kind: str) -> dict[str, float]:
+    """Return what taking an office and leaving it takes: raw, at the store, and by ``tenure.Lock``."""
+    with ExitStack() as stack:
+        sides: dict[str, Side] = {
+            "raw": timed(stack.enter_context(raw_side(cluster, kind, "raw"))),
+            "store": timed(stack.enter_context(our_side(cluster.url, "store", TTL_S)), "claim"),
+            "lock": timed(stack.enter_context(our_peer("lock", cluster.url, "lock", TTL_S))),
+        }
+        return medians_s(sides, PAIRS)
+
+
+def hand_overs_s(cluster: Cluster, kind: str) -> dict[str, float]:
+    """Return what a hand-over between two processes takes: ours, and of a lock on which the other one is blocked."""
+    with ExitStack() as stack:
+        ours = [stack.enter_context(our_peer("election", cluster.url, "turns", TTL_S)) for _ in range(2)]
+        theirs = [stack.enter_context(raw_side(cluster, kind, "raw-turns")) for _ in range(2)]
+        return medians_s({"ours": handing_over(*ours), "blocked": handing_over(*theirs)}, HAND_OVERS)

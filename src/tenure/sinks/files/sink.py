@@ -1,0 +1,138 @@
+"""Files as a sink: what users call, and how ``verify=`` is asked without a lock being held."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from anyio import to_thread
+
+from tenure.errors import ConfigError, UnverifiedToken
+from tenure.model import Token
+from tenure.sinks.base import Bound, Verify
+from tenure.sinks.files.folder import WAIT_S, Change, Content, Folder
+from tenure.sinks.refusals import Refusals
+from tenure.sinks.verifying import confirmed, confirmed_now
+
+Path = str | os.PathLike[str]
+
+
+class BlockingFiles:
+    """A folder as one tenure may use it, for threads: every call waits for the disk."""
+
+    __slots__ = ("_fence", "_sink", "_token")
+
+    def __init__(self, sink: "FileSink", term: Bound) -> None:
+        self._sink, self._fence, self._token = sink, term.fence, term.token
+
+    def write_bytes(self, path: Path, content: bytes) -> None:
+        """Replace the file, or make it. Its folder must be there; the mode of a file that is replaced stays."""
+        self._write(path, bytes(memoryview(content)))
+
+    def write_text(self, path: Path, content: str) -> None:
+        """Replace the file by a text in UTF-8, or make it."""
+        self._write(path, content.encode())
+
+    def update(self, path: Path, change: Change) -> None:
+        """Replace the file by what ``change`` makes of its content, or of None if there is no file.
+
+        Nobody else writes to the folder meanwhile, and nobody can seal it, so ``change`` has to be quick.
+        """
+        self._write(path, change)
+
+    def delete(self, path: Path) -> None:
+        """Delete the file. Deleting what is not there changes nothing."""
+        self._write(path, None)
+
+    def _write(self, path: Path, content: Content) -> None:
+        sink = self._sink
+        write = partial(sink.folder.write, self._fence, self._token, path, content)
+        with sink.refused.counting():
+            try:
+                write(known_only=sink.verify is not None)
+            except UnverifiedToken:
+                if not confirmed_now(sink.verify, self._fence, self._token):
+                    raise
+                write(known_only=False)
+
+
+class BoundFiles:
+    """A folder as one tenure may use it. Fails with StaleToken once that tenure has been succeeded.
+
+    The disk is waited for in a worker thread. Cancellation waits until the call has ended, so that it took place or
+    not when the caller goes on, and never later; which of both, the caller finds out by looking.
+    """
+
+    __slots__ = ("_sink", "_term")
+
+    def __init__(self, sink: "FileSink", term: Bound) -> None:
+        self._sink, self._term = sink, term
+
+    async def write_bytes(self, path: Path, content: bytes) -> None:
+        """Replace the file, or make it. Its folder must be there; the mode of a file that is replaced stays."""
+        await self._write(path, bytes(memoryview(content)))
+
+    async def write_text(self, path: Path, content: str) -> None:
+        """Replace the file by a text in UTF-8, or make it."""
+        await self._write(path, content.encode())
+
+    async def update(self, path: Path, change: Change) -> None:
+        """Replace the file by what ``change`` makes of its content, in the worker thread (see ``BlockingFiles``)."""
+        await self._write(path, change)
+
+    async def delete(self, path: Path) -> None:
+        """Delete the file. Deleting what is not there changes nothing."""
+        await self._write(path, None)
+
+    async def _write(self, path: Path, content: Content) -> None:
+        sink, term = self._sink, self._term
+        write = partial(sink.folder.write, term.fence, term.token, path, content)
+        await sink.admitted(write, term.fence, Token(term.token), abandon=False)
+
+
+class FileSink:
+    """A folder whose files refuse writes of a leader that was succeeded: one fence for all that lies below it.
+
+    For local disks of one machine: the lock is ``flock``, which on a network file system may hold for one machine only.
+    Paths are relative to the folder; those that lead out of it, links included, are refused. The fences are kept in
+    ``.tenure`` below it. With ``verify``, a token higher than any seen is confirmed by it first, without the lock.
+
+    Fences only what is written through it. Does not promise to seal past a writer that was frozen in the instant in which
+    it held the lock: after ``wait_s`` that is Unreachable, and nobody is let in meanwhile, neither old nor new.
+    """
+
+    def __init__(self, folder: Path, *, verify: Verify | None = None, wait_s: float = WAIT_S) -> None:
+        path = os.fspath(folder)
+        if not path or "\0" in path:
+            raise ConfigError("folder", repr(path), "must be a folder that exists")
+        self.verify, self.refused = verify, Refusals()
+        self.folder = Folder(path, f"file sink {path}", wait_s)
+
+    def __repr__(self) -> str:
+        return f"<{self.folder.name}>"
+
+    def bind(self, term: Bound) -> BoundFiles:
+        """Return the folder as ``term`` may use it. It fails once that tenure has been succeeded."""
+        return BoundFiles(self, term)
+
+    def blocking(self, term: Bound) -> BlockingFiles:
+        """Return the same for a thread, which waits for the disk itself. An ``async`` verify confirms nothing there."""
+        return BlockingFiles(self, term)
+
+    async def seal(self, fence: str, token: Token) -> None:
+        """Raise the fence to ``token`` (see ``Sink``). Waits for the write that is under way, if there is one."""
+        # Abandoned if it is cancelled: a late seal harms nobody, and a leader that is over must not wait for a lock.
+        await self.admitted(partial(self.folder.seal, fence, token), fence, token, abandon=True)
+
+    async def admitted(self, call: Callable[..., None], fence: str, token: Token, *, abandon: bool) -> None:
+        """Make ``call`` in a worker thread; a token that it does not know is confirmed first, where that is asked for."""
+        with self.refused.counting():
+            try:
+                await _in_thread(call, known_only=self.verify is not None, abandon=abandon)
+            except UnverifiedToken:
+                if self.verify is None or not await confirmed(self.verify, fence, token):
+                    raise
+                await _in_thread(call, known_only=False, abandon=abandon)
+
+
+async def _in_thread(call: Callable[..., None], *, known_only: bool, abandon: bool) -> None:
+    await to_thread.run_sync(partial(call, known_only=known_only), abandon_on_cancel=abandon)

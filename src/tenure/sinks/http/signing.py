@@ -1,0 +1,69 @@
+"""Who may present a token: whoever shares a secret. HMAC-SHA256 over token, fence and expiry.
+
+Without a signature anybody who reaches a service can present 2⁶² and lock its leader out. With one, only who knows the
+secret can. A signature does not cover the request's path or body, so it says who speaks and not what: use TLS. Its expiry
+bounds for how long a header that was overheard can be used, by the clocks on the wall of both machines, which decide nothing
+else: what is stale is judged by tokens alone.
+"""
+
+import hmac
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from tenure.errors import ConfigError
+from tenure.sinks.http.header import Presented
+
+LIFETIME_S: Final = 60
+SKEW_S: Final = 30
+_SECRET_MIN_BYTES: Final = 16
+
+
+class Secret:
+    """A secret that cannot be printed."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, secret: "str | bytes | Secret") -> None:
+        if isinstance(secret, Secret):
+            self._key: bytes = secret._key  # noqa: SLF001  (its own kind)
+            return
+        self._key = secret.encode() if isinstance(secret, str) else bytes(secret)
+        if len(self._key) < _SECRET_MIN_BYTES:
+            raise ConfigError("secret", "(hidden)", f"must have at least {_SECRET_MIN_BYTES} bytes")
+
+    def __repr__(self) -> str:
+        return "<Secret>"
+
+    def sign(self, presented: Presented, lifetime_s: int = LIFETIME_S) -> Presented:
+        """Return the same with a signature that expires."""
+        dated = replace(presented, expires=int(time.time()) + lifetime_s)
+        return replace(dated, signature=self._signature(dated))
+
+    def signed(self, presented: Presented) -> bool:
+        """Return whether the signature was made with this secret. Takes the same time whatever is wrong."""
+        return hmac.compare_digest(self._signature(presented), presented.signature or "")
+
+    def _signature(self, presented: Presented) -> str:
+        return hmac.digest(self._key, presented.signed_text, "sha256").hex()
+
+
+class Keys:
+    """The secrets that a service accepts: one, or during a rotation the old and the new one."""
+
+    __slots__ = ("_secrets",)
+
+    def __init__(self, secrets: Iterable[str | bytes | Secret]) -> None:
+        self._secrets = tuple(Secret(secret) for secret in secrets)
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
+    def fault(self, presented: Presented, skew_s: int = SKEW_S) -> str | None:
+        """Return what is wrong with a signature in one word, ``unsigned`` or ``expired``; None if it holds."""
+        # Every secret is tried, so that time does not tell which one it was.
+        matches = [secret.signed(presented) for secret in self._secrets]
+        if presented.expires is None or True not in matches:
+            return "unsigned"
+        return "expired" if presented.expires + skew_s < time.time() else None

@@ -1,0 +1,146 @@
+"""A service behind ``tenure.web`` as a sink: the seal over HTTP, and a bound client that needs no other library."""
+
+import http.client
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
+from tenure.model import Token
+from tenure.sinks.base import Bound
+from tenure.sinks.http.header import NAME, Presented
+from tenure.sinks.http.refusing import error_in
+from tenure.sinks.http.signing import Secret
+from tenure.sinks.http.stamp import Stamp, origin_of
+from tenure.sinks.refusals import Refusals
+
+SEAL_PATH: Final = "/.well-known/tenure/seal"
+_TIMEOUT_S: Final = 15.0  # More than a service waits, by default, for older requests to end.
+_BODY_MAX_BYTES: Final = 64 * 2**20
+_NO_CONTENT: Final = 204
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What a service said, other than that a token is refused."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+    operation: str = "request"
+
+
+class BoundHttp:
+    """A service as one tenure may use it. Fails with StaleToken once that tenure has been succeeded."""
+
+    __slots__ = ("_sink", "_term")
+
+    def __init__(self, sink: "HttpSink", term: Bound) -> None:
+        self._sink, self._term = sink, term
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
+        """Make one request in a worker thread. It is sent once, and redirects are answers.
+
+        Raises TenureOver before anything is sent if the tenure is over, StaleToken or UnverifiedToken if the service refused
+        the token, Unreachable if nothing was sent, and OutcomeUnknown if no answer came. Cancelled, it is abandoned: the
+        service may have carried it out, or may still.
+        """
+        return await self._sink.ask(self._term, _Request(method, path, body, headers or {}))
+
+
+class HttpSink:
+    """A service whose writes are guarded by ``tenure.web``: ``Election.lead(…, sinks=[HttpSink(url)])`` seals it.
+
+    ``url`` is where the service is; a path in it stands before every other. ``secret`` signs what is presented. What
+    ``verify=`` is elsewhere is an option of the service's own side.
+
+    Does not promise that a request which passed the check before the seal has not still been at work then in another
+    process of the service: the seal waits for those of the process that it reaches. See ``tenure.web``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        secret: str | bytes | Secret | None = None,
+        seal_path: str = SEAL_PATH,
+        timeout_s: float = _TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        split = urlsplit(url)
+        if split.username is not None or split.query or split.fragment:
+            raise ConfigError("url", url, "must not have a user, a query or a fragment")
+        self._scheme, self._host, self._port = origin_of(url)
+        self._base, self._seal_path, self._timeout_s = split.path.rstrip("/"), seal_path, timeout_s
+        self._secret = None if secret is None else Secret(secret)
+        self._tls = tls or (ssl.create_default_context() if self._scheme == "https" else None)
+        self.origin = f"{self._scheme}://{split.netloc}"
+        self.refused = Refusals()
+
+    def __repr__(self) -> str:
+        return f"<http sink {self.origin}{self._base}>"
+
+    def bind(self, term: Bound) -> BoundHttp:
+        """Return the service as ``term`` may use it. It fails once that tenure has been succeeded."""
+        return BoundHttp(self, term)
+
+    async def seal(self, fence: str, token: Token) -> None:
+        """Raise the service's mark to ``token``, and wait for its older requests under way (see ``Sink``)."""
+        answer = await self.ask(Presented(token, fence), _Request("POST", self._seal_path, operation="seal"))
+        if answer.status != _NO_CONTENT:
+            detail = f"it answered {answer.status} at {self._seal_path}: is tenure.web in front of it?"
+            raise Refused(self.origin, "seal", detail)
+
+    async def ask(self, term: Bound, request: _Request) -> HttpAnswer:
+        """Send one request with the header of ``term``, and raise what its answer means if the token is refused."""
+        value = Stamp(term, self.origin, self._secret).value_for(self.origin)
+        assert value is not None, "a sink's own origin is the one that it was stamped for"
+        answer = await to_thread.run_sync(self._send, request, value, abandon_on_cancel=True)
+        operation = request.operation
+        error = error_in(answer.status, answer.headers, service=self.origin, operation=operation, token=term.token)
+        if error is not None:
+            with self.refused.counting():
+                raise error
+        return answer
+
+    def _send(self, request: _Request, value: str) -> HttpAnswer:
+        link, operation = self._link(), request.operation
+        try:
+            try:
+                link.connect()
+            except OSError as error:
+                raise Unreachable(self.origin, operation, str(error)) from error
+            try:
+                link.request(
+                    request.method, f"{self._base}{request.path}", request.body, {**request.headers, NAME: value}
+                )
+                answer = link.getresponse()
+                found = answer.read(_BODY_MAX_BYTES + 1)
+            except (OSError, http.client.HTTPException) as error:
+                detail = str(error) or type(error).__name__
+                raise OutcomeUnknown(self.origin, operation, detail) from error
+            except ValueError as error:  # a path or a header that cannot be sent
+                raise ConfigError("request", request.path, f"cannot be sent: {error}") from error
+            if len(found) > _BODY_MAX_BYTES:
+                raise OutcomeUnknown(self.origin, operation, f"the answer has more than {_BODY_MAX_BYTES} bytes")
+            return HttpAnswer(answer.status, answer.headers, found)
+        finally:
+            link.close()
+
+    def _link(self) -> http.client.HTTPConnection:
+        if self._scheme == "https":
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)

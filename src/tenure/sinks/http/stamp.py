@@ -1,0 +1,55 @@
+"""What a leader's requests carry, and to whom: the header for one origin and for no other."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from tenure.errors import ConfigError
+from tenure.model import token as checked
+from tenure.sinks.base import Bound
+from tenure.sinks.http.header import Presented, value_of
+from tenure.sinks.http.signing import LIFETIME_S, Secret
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+Origin = tuple[str, str, int]
+
+
+def origin_of(url: str) -> Origin:
+    """Return scheme, host and port. Raises ConfigError for what has none."""
+    try:
+        split = urlsplit(url)
+        scheme, host, port = split.scheme.lower(), (split.hostname or "").lower(), split.port
+    except ValueError as error:
+        raise ConfigError("url", url, f"must be an http or https URL: {error}") from error
+    if scheme not in _PORTS or not host:
+        raise ConfigError("url", url, "must be an http or https URL with a host")
+    return scheme, host, port or _PORTS[scheme]
+
+
+class Stamp:
+    """Gives the header's value for requests of one tenure to one origin; everybody else gets none.
+
+    Not even a redirect carries a token to strangers, who could present it themselves. Without a ``secret`` the header is not
+    signed.
+    """
+
+    __slots__ = ("_origin", "_secret", "_term", "lifetime_s")
+
+    def __init__(
+        self, term: Bound, origin: str, secret: str | bytes | Secret | None = None, lifetime_s: int = LIFETIME_S
+    ) -> None:
+        self._term, self._origin, self.lifetime_s = term, origin_of(origin), lifetime_s
+        self._secret = None if secret is None else Secret(secret)
+
+    def value_for(self, url: str) -> str | None:
+        """Return the header's value for a request to ``url``, or None if it goes elsewhere.
+
+        Raises TenureOver if the tenure is over: what is certain to be refused need not be sent.
+        """
+        if origin_of(url) != self._origin:
+            return None
+        check = getattr(self._term, "check", None)  # A Tenure has it; other things that a write is bound to need not.
+        if check is not None:
+            check()
+        presented = Presented(checked(self._term.token), self._term.fence)
+        return value_of(presented if self._secret is None else self._secret.sign(presented, self.lifetime_s))

@@ -1,0 +1,222 @@
+"""What a sink says to MySQL and MariaDB.
+
+Rules of this file
+1. The check is a locking read of the fence's row. InnoDB reads the newest version of a row that it locks, whatever snapshot
+   the transaction has, so one statement holds at every level of isolation. (MariaDB with ``innodb_snapshot_isolation``
+   fails instead, which is as good.) Its locks are in memory: a shared one writes nothing.
+2. A plain SELECT would not do: under REPEATABLE READ it shows the row as it was when the transaction first read anything.
+3. A shared lock is never raised to one of one's own: two that do so at once wait for each other.
+"""
+
+from typing import Any, Final
+
+from tenure.errors import (
+    ConfigError,
+    OutcomeUnknown,
+    Refused,
+    StaleToken,
+    StoreError,
+    TenureError,
+    Unreachable,
+    UnverifiedToken,
+)
+from tenure.sinks.mysql import triggers
+from tenure.sinks.mysql.schema import SET_UP, variable_of
+from tenure.sinks.sql.dialect import Unready, Worded
+from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
+
+LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
+_LOOK = "SELECT highest FROM tenure_fence WHERE fence = %s"
+_HOLD = f"{_LOOK} LOCK IN SHARE MODE"
+# What is assigned first is computed from the row as it was.
+_RAISE = (
+    "INSERT INTO tenure_fence (fence, highest, raised_by) VALUES (%s, %s, CURRENT_USER()) ON DUPLICATE KEY UPDATE "
+    "raised_at = IF(%s > highest, CURRENT_TIMESTAMP(6), raised_at), raised_by = IF(%s > highest, CURRENT_USER(), raised_by), "
+    "highest = GREATEST(highest, %s)"
+)
+_NO_TABLE, _NO_VARIABLE, _NO_VIEW = "1146", "1193", "1109"
+_LOCK_TIMEOUT = "1205"
+_CONFLICTS = {"1213", "1020"}  # a deadlock; a row that has changed since the snapshot
+_SHUT_DOWN = {"1053", "1927", "4031", "1317"}
+_READ_ONLY = {"1290", "1836", "1792"}
+_NO_RIGHT = {"1142", "1143", "1044", "1227", "1370", "1419"}
+_NOT_LET_IN = {"1044", "1045", "1049", "1698", "1130"}
+_FULL = {"1040", "1203"}
+_LONGER = 3  # So many times as long as until the sessions in its way are ended does a seal wait in all.
+
+_BLOCKERS = (
+    "SELECT DISTINCT blocker.trx_mysql_thread_id FROM information_schema.innodb_lock_waits AS waits "
+    "JOIN information_schema.innodb_trx AS blocker ON blocker.trx_id = waits.blocking_trx_id "
+    "JOIN information_schema.innodb_trx AS waiter ON waiter.trx_id = waits.requesting_trx_id "
+    "WHERE waiter.trx_mysql_thread_id = %s"
+)
+_BLOCKERS_IN_MYSQL_8 = (
+    "SELECT DISTINCT blocker.processlist_id FROM performance_schema.data_lock_waits AS waits "
+    "JOIN performance_schema.threads AS blocker ON blocker.thread_id = waits.blocking_thread_id "
+    "JOIN performance_schema.threads AS waiter ON waiter.thread_id = waits.requesting_thread_id "
+    "WHERE waiter.processlist_id = %s"
+)
+
+
+class MySQLDialect:
+    """See ``Dialect``."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, int] = {}  # by fence: the server's number for the session that seals it
+
+    def settings(self, idle_ms: int) -> Talk[None]:
+        idle_s = max(idle_ms // 1000, 1)
+        try:
+            yield Ask(f"SET SESSION idle_transaction_timeout = {idle_s:d}")
+        except Trouble as trouble:
+            if trouble.code != _NO_VARIABLE:
+                raise
+            yield Ask(
+                f"SET SESSION wait_timeout = {idle_s:d}"
+            )  # MySQL has no other that ends who is inside a transaction.
+
+    def set_up(self) -> Talk[None]:
+        try:
+            yield Ask("SELECT 1 FROM tenure_fence LIMIT 0")  # Or the driver warns everybody that it is there already.
+            yield Ask("COMMIT")
+        except Trouble as trouble:
+            if trouble.code != _NO_TABLE:
+                raise
+            yield Ask(SET_UP)
+
+    def begin(self, isolation: str) -> list[Ask]:
+        if isolation not in LEVELS:
+            raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
+        # A transaction begins with its first statement; only how it is to be isolated must be said.
+        return [Ask(f"SET TRANSACTION ISOLATION LEVEL {isolation.upper()}")] if isolation else []
+
+    def present(self, fence: str, token: int, before: str) -> Ask:
+        shown = f"SET @{variable_of(fence)} = {token:d}"
+        return Ask(f"{shown}, @{variable_of(before)} = NULL" if before and before != fence else shown)
+
+    def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
+        # A look without a lock, which decides nothing but which lock to take (rule 3).
+        if may_raise and _highest(fence, (yield from _asked(_LOOK, fence))) < token:
+            yield Ask(_RAISE, (fence.encode(), *[token] * 4))
+        self.judge((yield from _asked(_HOLD, fence)), fence, token)
+
+    def finish(self, fence: str, token: int) -> Talk[None]:
+        try:
+            rows = yield from _asked(_HOLD, fence)
+        except Trouble as trouble:
+            if not trouble.code:
+                trouble.was_sent = False  # The commit was not.
+            raise
+        self.judge(rows, fence, token)
+        yield Ask("COMMIT", turn="end")
+
+    def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
+        [(self._waiting[fence],)] = yield Ask("SELECT CONNECTION_ID()")
+        yield Ask(f"SET SESSION innodb_lock_wait_timeout = {max(_LONGER * wait_ms // 1000, 1):d}")
+        for _ in range(_LONGER):
+            yield Ask("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            try:
+                yield from self.admit(fence, token, may_raise=may_raise)
+                yield Ask("COMMIT")
+            except (TenureError, Unready):
+                yield from _rolled_back()
+                raise
+            except Trouble as trouble:
+                yield from _rolled_back()
+                if not self.is_conflict(trouble):
+                    raise
+                continue
+            yield Ask("SET SESSION innodb_lock_wait_timeout = DEFAULT")
+            return
+        raise Trouble("1213", "others sealed the same fence at the same time: try again")
+
+    def end_blockers(self, fence: str) -> Talk[None]:
+        waiting = self._waiting.get(fence, 0)
+        try:
+            rows = yield Ask(_BLOCKERS, (waiting,))
+        except Trouble as trouble:
+            if trouble.code != _NO_VIEW:
+                raise
+            rows = yield Ask(_BLOCKERS_IN_MYSQL_8, (waiting,))
+        for (number,) in rows:
+            yield Ask(f"KILL CONNECTION {number:d}")
+
+    def highest(self, fence: str) -> Talk[int]:
+        rows = yield from _asked(_LOOK, fence)
+        yield Ask("COMMIT")
+        return _highest(fence, rows)
+
+    def install_triggers(self, table: str, fence: str) -> Talk[None]:
+        yield from triggers.install(table, fence)
+
+    def remove_triggers(self, table: str) -> Talk[None]:
+        yield from triggers.remove(table)
+
+    def fenced_tables(self) -> Talk[dict[str, str]]:
+        return (yield from triggers.fenced())
+
+    def engine_words(self, fence: str, token: int) -> tuple[Worded, Worded]:
+        known: dict[str, Any] = {"fence": fence.encode()}
+        check = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = :fence LOCK IN SHARE MODE"
+        return (f"SET @{variable_of(fence)} = {token:d}", {}), (check, known)
+
+    def judge(self, rows: Rows, fence: str, token: int) -> None:
+        if any(autocommit for _, *more in rows for autocommit in more):
+            rule = "must last until its end: what was committed by AUTOCOMMIT was not fenced"
+            raise ConfigError("transaction", "ended inside", rule)
+        highest = _highest(fence, rows)
+        if highest > token:
+            raise StaleToken(token, highest)
+        if highest < token:
+            raise UnverifiedToken(token, highest)
+
+    def refusal(self, trouble: Trouble) -> TenureError | None:
+        return triggers.refusal_of(trouble)
+
+    def is_conflict(self, trouble: Trouble) -> bool:
+        return trouble.code in _CONFLICTS
+
+    def is_definite(self, trouble: Trouble) -> bool:
+        return not trouble.was_sent or (trouble.code != "" and trouble.code not in _SHUT_DOWN)
+
+    def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
+        text, code = trouble.text, trouble.code
+        if not code or (not trouble.was_sent and code not in _NOT_LET_IN):
+            return (OutcomeUnknown if trouble.was_sent else Unreachable)(name, operation, text)
+        if code in _FULL:
+            return Unreachable(name, operation, text)
+        if code in _SHUT_DOWN:
+            return OutcomeUnknown(name, operation, text)
+        if code in _READ_ONLY:
+            text = "the server is read-only: name the primary"
+        elif code in _NO_RIGHT:
+            text += ": run the grants that tenure.sinks.mysql.grants_sql prints"
+        elif code == _LOCK_TIMEOUT:
+            text = (
+                "an older leader's transaction keeps the fence, and its session could not be ended: that needs PROCESS"
+            )
+        return Refused(name, operation, text)
+
+
+def _asked(sql: str, fence: str) -> Talk[Rows]:
+    try:
+        return (yield Ask(sql, (fence.encode(),)))
+    except Trouble as trouble:
+        if trouble.code == _NO_TABLE:
+            raise Unready from trouble
+        raise
+
+
+def _highest(fence: str, rows: Rows) -> int:
+    highest = rows[0][0] if rows else 0
+    if not isinstance(highest, int) or highest < 0:
+        raise ConfigError("fence", fence, f"has {highest!r} where a number must be: mend it")
+    return highest
+
+
+def _rolled_back() -> Talk[None]:
+    try:
+        yield Ask("ROLLBACK", turn="end")
+        yield Ask("SET SESSION innodb_lock_wait_timeout = DEFAULT")
+    except Trouble:
+        return  # The connection is gone, and the transaction with it.

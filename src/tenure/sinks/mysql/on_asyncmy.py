@@ -1,0 +1,75 @@
+"""MySQL and MariaDB by asyncmy: a driver for ``LoopSink``."""
+
+from typing import Any, Final
+
+from asyncmy.connection import Connection
+from asyncmy.cursors import Cursor
+from asyncmy.errors import MySQLError
+
+from tenure.errors import ConfigError
+from tenure.sinks.mysql.settings import arguments_of
+from tenure.sinks.mysql.trouble import trouble_from
+from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.talk import Ask, Rows, Trouble
+
+_OPEN_S: Final = 10
+_RULE: Final = "must not be used inside: what came before would not be fenced"
+
+
+class FencedConnection(Connection):
+    """The connection that a sink gives out. ``commit`` and ``rollback`` are refused; savepoints are not."""
+
+    async def commit(self) -> None:
+        """Refuse: a sink commits, together with the check."""
+        raise ConfigError("transaction", "commit", _RULE)
+
+    async def rollback(self) -> None:
+        """Refuse: an error rolls back."""
+        raise ConfigError("transaction", "rollback", _RULE)
+
+
+class AsyncmyDriver:
+    """See ``LoopDriver``."""
+
+    def __init__(self, url: str, settings: dict[str, Any]) -> None:
+        self.address = address_of("mysql", url)
+        self._arguments = {"connect_timeout": _OPEN_S, "charset": "utf8mb4", **arguments_of(url), **settings}
+
+    async def open(self) -> FencedConnection:
+        raw = FencedConnection(**self._arguments, autocommit=False)  # type: ignore[no-untyped-call]
+        try:
+            await raw.connect()
+        except (MySQLError, OSError, TimeoutError) as error:
+            raise trouble_from(error, was_sent=False) from error
+        return raw
+
+    async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        return await said(raw, ask)
+
+    def is_inside(self, raw: FencedConnection) -> bool:  # noqa: ARG002
+        return True  # Every statement begins a transaction, if there is none.
+
+    def is_usable(self, raw: FencedConnection) -> bool:
+        return bool(raw.connected)  # What it says of transactions is not to be relied on: see ``Kept``.
+
+    def trouble(self, error: BaseException) -> Trouble | None:
+        return trouble_from(error) if isinstance(error, MySQLError) else None
+
+    async def close(self, raw: FencedConnection) -> None:
+        await raw.ensure_closed()
+
+    def drop(self, raw: FencedConnection) -> None:
+        raw.close()
+
+    async def settle(self) -> None:
+        pass  # Nothing is left to be done.
+
+
+async def said(raw: Connection, ask: Ask) -> Rows:
+    """Ask the server, on any connection of asyncmy."""
+    try:
+        async with Cursor(raw) as cursor:
+            await cursor.execute(ask.sql, ask.parameters or None)
+            return [tuple(row) for row in await cursor.fetchall()] if cursor.description else []
+    except (MySQLError, OSError) as error:
+        raise trouble_from(error) from error

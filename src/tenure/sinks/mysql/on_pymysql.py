@@ -1,0 +1,80 @@
+"""MySQL and MariaDB by PyMySQL: a driver for ``ThreadSink``."""
+
+from typing import Any, Final
+
+import pymysql
+from pymysql.constants import SERVER_STATUS
+from pymysql.cursors import Cursor
+
+from tenure.errors import ConfigError
+from tenure.sinks.mysql.settings import arguments_of
+from tenure.sinks.mysql.trouble import trouble_from
+from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.talk import Ask, Rows, Trouble
+
+_OPEN_S: Final = 10
+_RULE: Final = "must not be used inside: what came before would not be fenced"
+
+
+class FencedConnection(pymysql.Connection):  # type: ignore[misc]
+    """The connection that a sink gives out. ``commit``, ``rollback`` and ``autocommit`` are refused; savepoints are not."""
+
+    is_given_out = False
+
+    def commit(self) -> None:
+        """Refuse: a sink commits, together with the check."""
+        raise ConfigError("transaction", "commit", _RULE)
+
+    def rollback(self) -> None:
+        """Refuse: an error rolls back."""
+        raise ConfigError("transaction", "rollback", _RULE)
+
+    def autocommit(self, value: bool) -> None:
+        """Refuse, once it is given out."""
+        if self.is_given_out:
+            raise ConfigError("transaction", "autocommit", _RULE)
+        super().autocommit(value)
+
+
+class PyMySQLDriver:
+    """See ``ThreadDriver``."""
+
+    def __init__(self, url: str, settings: dict[str, Any]) -> None:
+        self.address = address_of("mysql", url)
+        self._arguments = {"connect_timeout": _OPEN_S, "charset": "utf8mb4", **arguments_of(url), **settings}
+
+    def open(self) -> FencedConnection:
+        try:
+            raw = FencedConnection(**self._arguments, autocommit=False)
+        except (pymysql.MySQLError, OSError) as error:
+            raise trouble_from(error, was_sent=False) from error
+        raw.is_given_out = True
+        return raw
+
+    def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        return said(raw, ask)
+
+    def is_inside(self, raw: FencedConnection) -> bool:  # noqa: ARG002
+        return True  # Every statement begins a transaction, if there is none.
+
+    def is_usable(self, raw: FencedConnection) -> bool:
+        return bool(raw.open and not raw.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+
+    def trouble(self, error: BaseException) -> Trouble | None:
+        return trouble_from(error) if isinstance(error, pymysql.MySQLError) else None
+
+    def close(self, raw: FencedConnection) -> None:
+        self.drop(raw)
+
+    def drop(self, raw: FencedConnection) -> None:
+        raw._force_close()  # noqa: SLF001  (close() raises if it was closed before)
+
+
+def said(raw: pymysql.Connection, ask: Ask) -> Rows:
+    """Ask the server, on any connection of PyMySQL."""
+    try:
+        with Cursor(raw) as cursor:
+            cursor.execute(ask.sql, ask.parameters or None)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+    except (pymysql.MySQLError, OSError) as error:
+        raise trouble_from(error) from error

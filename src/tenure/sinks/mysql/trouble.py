@@ -1,0 +1,20 @@
+"""What errors of asyncmy and PyMySQL say, which are made alike."""
+
+from typing import Final
+
+from tenure.sinks.sql.talk import Trouble
+
+# The client's own: it could not connect, or lost the server.
+_LOST: Final = range(2000, 3000)
+
+
+def trouble_from(error: BaseException, *, was_sent: bool = True) -> Trouble:
+    """Return it with the server's number, or none if the server has said nothing."""
+    number, text = 0, str(error)
+    match error.args:
+        case (int(number), str(text)):
+            pass
+        case _:
+            number = 0
+    said = not isinstance(error, OSError) and number > 0 and number not in _LOST
+    return Trouble(str(number) if said else "", text or "no answer in time", was_sent=was_sent)

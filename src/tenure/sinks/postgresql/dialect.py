@@ -1,0 +1,181 @@
+"""What a sink says to PostgreSQL. The check itself is in the server (``schema``)."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import md5
+from typing import Final
+
+from tenure.errors import (
+    ConfigError,
+    OutcomeUnknown,
+    Refused,
+    StaleToken,
+    StoreError,
+    TenureError,
+    Unreachable,
+    UnverifiedToken,
+)
+from tenure.sinks.postgresql import triggers
+from tenure.sinks.postgresql.schema import LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
+from tenure.sinks.sql.dialect import Unready, Worded
+from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
+
+LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
+
+_NOT_THERE = {"3F000", "42883", "42P01"}  # no such schema, function, table
+_LOCK_TIMEOUT = "55P03"
+# The server ended the session: it may have done so after the commit, before it could say so.
+_SHUT_DOWN = {"57P01", "57P02", "57P03", "57P05"}
+_TRIES_MAX = 3
+# The name of a fence may hold anything, so what counts is what stands last.
+_REFUSAL = re.compile(r"tenure: token (?P<token>\d+) .*: the highest seen is (?P<highest>\d+)", re.DOTALL)
+
+# Whoever has the lock of the fence, unless it was raised meanwhile: then they are no older leaders. The key of the lock is
+# one number, which this view shows in two halves.
+_END_HOLDERS = f"""
+SELECT pg_terminate_backend(pid) FROM pg_locks, (SELECT hashtextextended($1, {LOCK_SEED}) AS key) AS fence
+WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND ((classid::bigint << 32) | objid::bigint) = key AND tenure_fence.highest($2) < $3
+"""  # noqa: S608  (a number of ours)
+
+
+class PostgresDialect:
+    """See ``Dialect``."""
+
+    def settings(self, idle_ms: int) -> Talk[None]:
+        yield Ask(f"SET idle_in_transaction_session_timeout = {idle_ms:d}")
+
+    def set_up(self) -> Talk[None]:
+        yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED;\n{SET_UP}COMMIT")
+
+    def begin(self, isolation: str) -> list[Ask]:
+        if isolation not in LEVELS:
+            raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
+        return [Ask(f"BEGIN ISOLATION LEVEL {isolation.upper()}" if isolation else "BEGIN", turn="begin")]
+
+    def present(self, fence: str, token: int, before: str) -> Ask:
+        # For the session and not for a transaction: nobody else has this connection.
+        shown = f"SELECT set_config('{setting_of(fence)}', '{token:d}', false)"
+        if before and before != fence:
+            shown += f", set_config('{setting_of(before)}', '', false)"
+        return Ask(shown)
+
+    def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
+        with refusals():
+            yield Ask(f"SELECT tenure_fence.{'admit' if may_raise else 'guard'}($1, $2)", (fence, token))
+
+    def finish(self, fence: str, token: int) -> Talk[None]:
+        # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
+        with refusals():
+            yield Ask(f"SELECT tenure_fence.guard({literal(fence)}, {token:d}); COMMIT", turn="end")
+
+    def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
+        for attempt in range(_TRIES_MAX):
+            yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {wait_ms:d}")
+            try:
+                yield from self.admit(fence, token, may_raise=may_raise)
+                yield Ask("COMMIT")
+            except (TenureError, Unready):
+                yield from _rolled_back()
+                raise
+            except Trouble as trouble:
+                yield from _rolled_back()
+                if trouble.code != _LOCK_TIMEOUT or attempt == _TRIES_MAX - 1:
+                    raise
+                yield Ask(_END_HOLDERS, (fence, fence, token))
+            else:
+                return
+
+    def end_blockers(self, fence: str) -> Talk[None]:  # noqa: ARG002
+        yield from ()  # A seal sees by itself who has the lock, also when it has stopped to wait.
+
+    def highest(self, fence: str) -> Talk[int]:
+        with refusals():
+            [(highest,)] = yield Ask("SELECT tenure_fence.highest($1)", (fence,))
+        return int(highest)
+
+    def install_triggers(self, table: str, fence: str) -> Talk[None]:
+        yield from triggers.install(table, fence)
+
+    def remove_triggers(self, table: str) -> Talk[None]:
+        yield from triggers.remove(table)
+
+    def fenced_tables(self) -> Talk[dict[str, str]]:
+        return (yield from triggers.fenced())
+
+    def engine_words(self, fence: str, token: int) -> tuple[Worded, Worded]:
+        known = {"fence": fence, "token": token}
+        show = "SELECT tenure_fence.present(:fence, :token)"
+        # What was presented is gone with the transaction. If it is, then what came before was committed without a check.
+        check = "SELECT tenure_fence.guard(:fence, :token), current_setting(:setting, true)"
+        return (show, known), (check, {**known, "setting": setting_of(fence)})
+
+    def judge(self, rows: Rows, fence: str, token: int) -> None:  # noqa: ARG002  (the server knows)
+        if [shown for _, shown in rows] != [str(token)]:
+            rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced"
+            raise ConfigError("transaction", "ended inside", rule)
+
+    def refusal(self, trouble: Trouble) -> TenureError | None:
+        return refusal_of(trouble)
+
+    def is_conflict(self, trouble: Trouble) -> bool:
+        return trouble.code == "40001"
+
+    def is_definite(self, trouble: Trouble) -> bool:
+        return not trouble.was_sent or (trouble.code != "" and trouble.code not in _SHUT_DOWN)
+
+    def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
+        text = trouble.text
+        match trouble.code:
+            case "":
+                kind = OutcomeUnknown if trouble.was_sent else Unreachable
+                return kind(name, operation, text)
+            case "57P03" | "53300":  # starting up, too many clients
+                return Unreachable(name, operation, text)
+            case code if code in _SHUT_DOWN:
+                return OutcomeUnknown(name, operation, text)
+            case "25006":
+                text = "the server is read-only: name the primary"
+            case "42501":
+                text += ": run the grants that tenure.sinks.postgresql.grants_sql prints"
+            case code if code == _LOCK_TIMEOUT:
+                text = "an older leader's transaction keeps the fence, and its session could not be ended"
+        return Refused(name, operation, text)
+
+
+def setting_of(fence: str) -> str:
+    """Return the name of the setting that shows a token for this fence to triggers."""
+    return f"tenure.f_{md5(fence.encode(), usedforsecurity=False).hexdigest()}"
+
+
+def refusal_of(trouble: Trouble) -> StaleToken | UnverifiedToken | ConfigError | None:
+    """Return what the check in the server has said, if it was the check."""
+    # By its text, which every driver and everything that is built upon drivers passes on.
+    told = _REFUSAL.search(trouble.text) if trouble.code in {STALE, UNVERIFIED} else None
+    if told is not None:
+        kind = StaleToken if trouble.code == STALE else UnverifiedToken
+        return kind(int(told["token"]), int(told["highest"]))
+    return ConfigError("token", "", trouble.text) if trouble.code == NONSENSE else None
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Let what the check in the server says be raised as what it means."""
+    try:
+        yield
+    except Trouble as trouble:
+        refusal = refusal_of(trouble)
+        if refusal is not None:
+            raise refusal from trouble
+        if trouble.code in _NOT_THERE:
+            raise Unready from trouble
+        raise
+
+
+def _rolled_back() -> Talk[None]:
+    try:
+        yield Ask("ROLLBACK")
+    except Trouble:
+        return  # The connection is gone, and the transaction with it.

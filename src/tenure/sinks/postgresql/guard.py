@@ -1,0 +1,91 @@
+"""The check as a fragment of a transaction that the caller has begun, on a connection of the caller's."""
+
+from typing import TYPE_CHECKING, Any
+
+from tenure.errors import ConfigError, TenureError
+from tenure.sinks.base import Bound
+from tenure.sinks.postgresql.dialect import refusal_of
+from tenure.sinks.sql.talk import Trouble, checked
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SNAPSHOT_NOTE = (
+    "The view of this transaction is older than the last seal of its fence: roll it back, and begin it anew. "
+    "If the token is stale, guard then says so."
+)
+_CONFLICT = "40001"
+
+
+async def guard(connection: Any, term: Bound, *, sealed_only: bool = False) -> None:
+    """Make the transaction that is open on a connection of asyncpg, or an async one of psycopg, a fenced one.
+
+    It may stand anywhere in the transaction. Put it last: from there to the end a seal has to wait for you, and after a while
+    has your session ended. The fence is raised if the token is higher than any seen; with ``sealed_only`` such a token is
+    refused as UnverifiedToken. Tables with triggers want it first, as it presents the token to them.
+
+    Raises StaleToken if a larger token was here, and ConfigError if no transaction is open; the transaction has failed then,
+    and can only be rolled back. Under REPEATABLE READ and SERIALIZABLE, a transaction whose view is older than the last seal
+    fails with the driver's serialization error.
+    """
+    token = checked(term.fence, term.token)
+    if hasattr(connection, "is_in_transaction"):
+        is_open = connection.is_in_transaction()
+        call = connection.execute(_sql("$1", "$2", sealed_only), term.fence, token)
+    else:
+        is_open = _is_open(connection)
+        call = connection.execute(_sql("%s", "%s", sealed_only), (term.fence, token, term.fence, token))
+    if not is_open:
+        call.close()
+        raise _nothing_open()
+    try:
+        await call
+    except _errors(connection) as error:
+        raise _refusal(error) or error from error
+
+
+def guard_sync(connection: "psycopg.Connection[Any]", term: Bound, *, sealed_only: bool = False) -> None:
+    """Do the same as ``guard``, on a connection of psycopg that blocks. It begins a transaction if psycopg does so."""
+    token = checked(term.fence, term.token)
+    if connection.autocommit and not _is_open(connection):
+        raise _nothing_open()
+    try:
+        sql = _sql("%s", "%s", sealed_only).encode()
+        connection.execute(sql, (term.fence, token, term.fence, token))
+    except _errors(connection) as error:
+        raise _refusal(error) or error from error
+
+
+def _sql(fence: str, token: str, sealed_only: bool) -> str:
+    check = "guard" if sealed_only else "admit"
+    return (
+        f"SELECT tenure_fence.{check}({fence}::text, {token}::bigint), "
+        f"tenure_fence.present({fence}::text, {token}::bigint)"
+    )
+
+
+def _is_open(connection: Any) -> bool:
+    return int(connection.info.transaction_status) != 0 or not connection.autocommit
+
+
+def _errors(connection: Any) -> type[Exception]:
+    """Return what the driver of this connection raises."""
+    if hasattr(connection, "is_in_transaction"):
+        import asyncpg  # noqa: PLC0415  (only if it is used)
+
+        asyncpg_error: type[Exception] = asyncpg.PostgresError
+        return asyncpg_error
+    import psycopg  # noqa: PLC0415  (only if it is used)
+
+    return psycopg.Error
+
+
+def _refusal(error: Exception) -> TenureError | None:
+    code = str(getattr(error, "sqlstate", None) or "")
+    if code == _CONFLICT:
+        error.add_note(_SNAPSHOT_NOTE)
+    return refusal_of(Trouble(code, str(error)))
+
+
+def _nothing_open() -> ConfigError:
+    return ConfigError("transaction", "none is open", "must be open before guard: alone, the check is worth nothing")

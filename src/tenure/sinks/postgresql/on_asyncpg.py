@@ -1,0 +1,105 @@
+"""PostgreSQL by asyncpg: a driver for ``LoopSink``."""
+
+import asyncio
+from typing import Any, Final
+
+import asyncpg
+
+from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.talk import Ask, Rows, Trouble
+
+_OPEN_S: Final = 10
+_CLOSE_S: Final = 2
+# The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
+_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
+
+class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
+    """The connection that a sink gives out. The transaction on it is one of asyncpg's, so ``transaction()`` inside nests."""
+
+    top: Any = None
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109  (asyncpg's)
+        """Execute, but for a ROLLBACK where there is nothing to roll back.
+
+        A sink commits by a message of its own, and has asyncpg forget the transaction by rolling it back.
+        """
+        if query.startswith("ROLLBACK;") and not self.is_in_transaction():
+            return "ROLLBACK"
+        done: str = await super().execute(query, *args, timeout=timeout)
+        return done
+
+
+class AsyncpgDriver:
+    """See ``LoopDriver``."""
+
+    def __init__(self, dsn: str, settings: dict[str, Any]) -> None:
+        self.address = address_of("postgresql", dsn)
+        self._dsn, self._settings = dsn, {"timeout": _OPEN_S, **settings}
+        self._closing: set[asyncio.Future[None]] = set()
+
+    async def open(self) -> FencedConnection:
+        try:
+            raw: FencedConnection = await asyncpg.connect(
+                self._dsn, connection_class=FencedConnection, **self._settings
+            )
+        except (*_ERRORS, TimeoutError, ValueError) as error:
+            code = getattr(error, "sqlstate", None) or ""
+            raise Trouble(code, str(error) or "no answer in time", was_sent=False) from error
+        return raw
+
+    async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        try:
+            if ask.turn == "begin":
+                level = ask.sql.partition("LEVEL ")[2].lower().replace(" ", "_")
+                raw.top = raw.transaction(isolation=level or None)
+                await raw.top.start()
+            elif ask.turn == "end":
+                await self._end(raw, ask.sql)
+            elif ask.parameters:
+                return [tuple(row.values()) for row in await raw.fetch(ask.sql, *ask.parameters)]
+            else:
+                await raw.execute(ask.sql)
+        except _ERRORS as error:
+            raise _trouble(error) from error
+        return []
+
+    async def _end(self, raw: FencedConnection, sql: str) -> None:
+        if sql != "ROLLBACK":
+            await raw.execute(sql)
+        top, raw.top = raw.top, None
+        if top is not None:
+            await top.rollback()
+
+    def is_inside(self, raw: FencedConnection) -> bool:
+        return bool(raw.is_closed() or raw.is_in_transaction())
+
+    def is_usable(self, raw: FencedConnection) -> bool:
+        return not raw.is_closed() and not raw.is_in_transaction() and raw.top is None
+
+    def trouble(self, error: BaseException) -> Trouble | None:
+        return _trouble(error) if isinstance(error, _ERRORS) else None
+
+    async def close(self, raw: FencedConnection) -> None:
+        try:
+            await raw.close(timeout=_CLOSE_S)
+        except (*_ERRORS, TimeoutError):
+            raw.terminate()
+
+    def drop(self, raw: FencedConnection) -> None:
+        # Not terminate(): a statement that was cancelled is still being cancelled by asyncpg, which complains if it cannot.
+        closing = asyncio.ensure_future(self.close(raw))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def settle(self) -> None:
+        await asyncio.gather(*self._closing)
+
+
+def _trouble(error: BaseException) -> Trouble:
+    if isinstance(error, asyncpg.InterfaceError):  # The driver itself says no, for instance of a closed connection.
+        return Trouble("", str(error), was_sent=False)
+    code: str = getattr(error, "sqlstate", None) or ""
+    if code.startswith("08"):  # What asyncpg calls a connection that broke. The server has said nothing.
+        code = ""
+    return Trouble(code, getattr(error, "message", None) or str(error))

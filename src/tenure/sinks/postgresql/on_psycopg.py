@@ -1,0 +1,128 @@
+"""PostgreSQL by psycopg 3: a driver for ``ThreadSink``, and one for ``LoopSink``."""
+
+import re
+from typing import Any, Final
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from tenure.errors import ConfigError
+from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.talk import Ask, Rows, Trouble
+
+_OPEN_S: Final = 10
+_PLACE: Final = re.compile(r"\$\d+")
+_RULE: Final = "must not be used inside: what came before would not be fenced"
+
+
+class FencedConnection(psycopg.Connection[Any]):
+    """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
+
+    def commit(self) -> None:
+        """Refuse: a sink commits, together with the check."""
+        raise ConfigError("transaction", "commit", _RULE)
+
+    def rollback(self) -> None:
+        """Refuse: an error rolls back."""
+        raise ConfigError("transaction", "rollback", _RULE)
+
+
+class AsyncFencedConnection(psycopg.AsyncConnection[Any]):
+    """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
+
+    async def commit(self) -> None:
+        """Refuse: a sink commits, together with the check."""
+        raise ConfigError("transaction", "commit", _RULE)
+
+    async def rollback(self) -> None:
+        """Refuse: an error rolls back."""
+        raise ConfigError("transaction", "rollback", _RULE)
+
+
+class _Psycopg:
+    """What both have in common."""
+
+    def __init__(self, dsn: str, settings: dict[str, Any]) -> None:
+        self.address = address_of("postgresql", dsn)
+        self._dsn, self._settings = dsn, {"connect_timeout": _OPEN_S, **settings, "autocommit": True}
+
+    def is_inside(self, raw: psycopg.BaseConnection[Any]) -> bool:
+        # Whether it is still there is for the server to say.
+        return raw.pgconn.transaction_status != TransactionStatus.IDLE
+
+    def is_usable(self, raw: psycopg.BaseConnection[Any]) -> bool:
+        return not raw.closed and raw.pgconn.transaction_status == TransactionStatus.IDLE
+
+    def trouble(self, error: BaseException) -> Trouble | None:
+        return trouble_of(error)
+
+    def drop(self, raw: psycopg.BaseConnection[Any]) -> None:
+        raw.pgconn.finish()
+
+
+class PsycopgDriver(_Psycopg):
+    """See ``ThreadDriver``."""
+
+    def open(self) -> FencedConnection:
+        try:
+            return FencedConnection.connect(self._dsn, **self._settings)
+        except psycopg.Error as error:
+            raise _not_opened(error) from error
+
+    def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        try:
+            cursor = psycopg.Cursor(raw).execute(*_worded(ask))
+            return cursor.fetchall() if ask.parameters and cursor.description else []
+        except psycopg.Error as error:
+            raise _told(error) from error
+
+    def close(self, raw: FencedConnection) -> None:
+        raw.close()
+
+
+class AsyncPsycopgDriver(_Psycopg):
+    """See ``LoopDriver``."""
+
+    async def open(self) -> AsyncFencedConnection:
+        try:
+            return await AsyncFencedConnection.connect(self._dsn, **self._settings)
+        except psycopg.Error as error:
+            raise _not_opened(error) from error
+
+    async def ask(self, raw: AsyncFencedConnection, ask: Ask) -> Rows:
+        try:
+            cursor = await psycopg.AsyncCursor(raw).execute(*_worded(ask))
+            return await cursor.fetchall() if ask.parameters and cursor.description else []
+        except psycopg.Error as error:
+            raise _told(error) from error
+
+    async def close(self, raw: AsyncFencedConnection) -> None:
+        await raw.close()
+
+    async def settle(self) -> None:
+        pass  # Nothing is left to be done.
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """Return what an error of psycopg says; None: it is not of psycopg."""
+    if not isinstance(error, psycopg.Error):
+        return None
+    text = error.diag.message_primary or str(error)
+    return Trouble(error.sqlstate or "", text)
+
+
+def _worded(ask: Ask) -> tuple[bytes, tuple[Any, ...] | None]:
+    # Bytes: psycopg wants texts to be written where it can read them, and ours are put together.
+    if not ask.parameters:
+        return ask.sql.encode(), None
+    return _PLACE.sub("%s", ask.sql.replace("%", "%%")).encode(), ask.parameters
+
+
+def _told(error: psycopg.Error) -> Trouble:
+    return trouble_of(error) or Trouble("", str(error))
+
+
+def _not_opened(error: psycopg.Error) -> Trouble:
+    # What the server says when it lets nobody in comes without its SQLSTATE.
+    code = "28000" if re.search(r"authentication failed|no pg_hba|does not exist|denied", str(error)) else ""
+    return Trouble(code, str(error), was_sent=False)

@@ -1,0 +1,137 @@
+"""The fence table, and the functions by which it is checked: everything that PostgreSQL itself is to know.
+
+Rules of this file
+1. The check is under a lock that the transaction keeps to its end. Writers share it, and a seal takes it for itself: a seal
+   waits for those who have checked, and those who check later see what it wrote.
+2. The lock is an advisory one. FOR SHARE writes the row and the log, once per transaction, and with many writers a multixact
+   as well; an advisory lock writes nothing. ADR 0022 has what that costs.
+3. The row is read after the lock was taken, and not in a snapshot that is older. Under READ COMMITTED each statement in a
+   VOLATILE function has a snapshot of its own, so a plain SELECT does. Under REPEATABLE READ and SERIALIZABLE there is
+   one snapshot for all, perhaps from before the seal:
+   a. the old leader begins, and reads;   b. its successor seals with token 2, and commits;
+   c. the old leader takes the lock, reads the row: still 1, and believes itself.
+   There, FOR SHARE fails at c: a row that has changed since cannot be locked (SQLSTATE 40001).
+4. A shared lock is never raised to one of one's own: two that do so at once wait for each other.
+"""
+
+from typing import Final
+
+SCHEMA: Final = "tenure_fence"
+STALE, UNVERIFIED, MISSING, NONSENSE = "TN001", "TN002", "TN003", "TN004"
+LOCK_SEED: Final = 7_465_110  # So that a lock of another program on the same text is another lock.
+
+# Every name is written out here, operators too, where the others set the search path: that costs a third of the whole check.
+_GUARD = f"""
+CREATE OR REPLACE FUNCTION tenure_fence.guard(wanted_fence text, wanted bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+  found_highest pg_catalog.int8;
+BEGIN
+  -- Never NULL. Evaluated as an expression, it costs a third of what PERFORM would.
+  IF pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.hashtextextended(wanted_fence, {LOCK_SEED})) IS NULL THEN
+    RETURN;
+  END IF;
+  IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'::pg_catalog.text THEN
+    SELECT known.highest INTO found_highest FROM tenure_fence.fences AS known
+      WHERE known.fence OPERATOR(pg_catalog.=) wanted_fence;
+  ELSE
+    SELECT known.highest INTO found_highest FROM tenure_fence.fences AS known
+      WHERE known.fence OPERATOR(pg_catalog.=) wanted_fence FOR SHARE;
+  END IF;
+  IF found_highest OPERATOR(pg_catalog.=) wanted THEN
+    RETURN;
+  ELSIF found_highest OPERATOR(pg_catalog.>) wanted THEN
+    RAISE EXCEPTION 'tenure: token % is stale for fence %: the highest seen is %', wanted, wanted_fence, found_highest
+      USING ERRCODE = '{STALE}';
+  END IF;
+  RAISE EXCEPTION 'tenure: token % was never sealed for fence %: the highest seen is %', wanted, wanted_fence,
+    coalesce(found_highest, 0) USING ERRCODE = '{UNVERIFIED}';
+END $$;
+"""  # noqa: S608  (numbers and names of ours)
+
+_ADMIT = f"""
+CREATE OR REPLACE FUNCTION tenure_fence.admit(wanted_fence text, wanted bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  found_highest bigint;
+BEGIN
+  IF wanted IS NULL OR wanted < 1 OR wanted_fence IS NULL OR wanted_fence = '' THEN
+    RAISE EXCEPTION 'tenure: % is no token of a fence', coalesce(wanted::text, 'NULL') USING ERRCODE = '{NONSENSE}';
+  END IF;
+  -- A look without a lock, which decides nothing but which lock to take (rule 4).
+  SELECT highest INTO found_highest FROM tenure_fence.fences WHERE fence = wanted_fence;
+  IF coalesce(found_highest, 0) < wanted THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended(wanted_fence, {LOCK_SEED}));
+    INSERT INTO tenure_fence.fences AS known (fence, highest, raised_by) VALUES (wanted_fence, wanted, session_user)
+      ON CONFLICT (fence) DO UPDATE SET highest = excluded.highest, raised_at = clock_timestamp(), raised_by = session_user
+      WHERE known.highest < excluded.highest;
+    IF FOUND THEN
+      RETURN;
+    END IF;
+  END IF;
+  PERFORM tenure_fence.guard(wanted_fence, wanted);
+END $$;
+"""  # noqa: S608  (numbers and names of ours)
+
+_CHECK_TOKEN = f"""
+CREATE OR REPLACE FUNCTION tenure_fence.check_token() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  shown text := current_setting('tenure.f_' || md5(TG_ARGV[0]), true);
+BEGIN
+  IF coalesce(shown, '') = '' THEN
+    RAISE EXCEPTION 'tenure: this transaction has presented no token for fence %', TG_ARGV[0] USING ERRCODE = '{MISSING}',
+      HINT = format('SELECT tenure_fence.present(%L, <token>) in the same transaction.', TG_ARGV[0]);
+  ELSIF shown !~ '^[0-9]{{1,18}}$' AND (shown !~ '^[0-9]{{19}}$' OR shown COLLATE "C" > '9223372036854775807') THEN
+    RAISE EXCEPTION 'tenure: % is no token', left(shown, 40) USING ERRCODE = '{NONSENSE}';
+  END IF;
+  PERFORM tenure_fence.guard(TG_ARGV[0], shown::bigint);
+  RETURN NULL;
+END $$;
+"""
+
+_REST = """
+CREATE OR REPLACE FUNCTION tenure_fence.present(shown_fence text, shown bigint) RETURNS void
+LANGUAGE sql VOLATILE AS $$ SELECT pg_catalog.set_config('tenure.f_' || pg_catalog.md5(shown_fence), shown::text, true) $$;
+CREATE OR REPLACE FUNCTION tenure_fence.highest(of_fence text) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ SELECT coalesce((SELECT highest FROM tenure_fence.fences WHERE fence = of_fence), 0) $$;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenure_fence FROM PUBLIC;
+"""
+
+_TABLE = """
+CREATE SCHEMA IF NOT EXISTS tenure_fence;
+CREATE TABLE IF NOT EXISTS tenure_fence.fences (
+  fence text PRIMARY KEY CHECK (fence <> ''),
+  highest bigint NOT NULL CHECK (highest >= 1),
+  raised_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  raised_by text NOT NULL DEFAULT session_user
+);
+"""
+
+# CREATE IF NOT EXISTS and CREATE OR REPLACE are not safe against each other; a lock is.
+SET_UP: Final = (
+    f"SELECT pg_advisory_xact_lock({LOCK_SEED});\n" + (_TABLE + _GUARD + _ADMIT + _CHECK_TOKEN + _REST).strip() + "\n"
+)
+
+
+def set_up_sql() -> str:
+    """Return the SQL that makes the schema ``tenure_fence``, for those who let no program do so. Harmless if it is there."""
+    return f"BEGIN;\n{SET_UP}COMMIT;\n"
+
+
+def grants_sql(role: str) -> str:
+    """Return the SQL that gives a role the least that a leader needs: to check its token, and to raise the fence."""
+    who = quoted(role)
+    return f"GRANT USAGE ON SCHEMA tenure_fence TO {who};\nGRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tenure_fence TO {who};\n"
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL has it, however the server reads backslashes."""
+    quoted_text = text.replace("'", "''")
+    return " E'" + quoted_text.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted_text}'"

@@ -1,0 +1,94 @@
+"""What a kind of server must be able to say, for a sink to be made of it."""
+
+from typing import Any, Protocol
+
+from tenure.errors import StoreError, TenureError
+from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
+
+Worded = tuple[str, dict[str, Any]]
+
+
+class Unready(Exception):
+    """The table of fences is not there yet."""
+
+
+class Dialect(Protocol):
+    """One kind of server. A talk raises StaleToken or UnverifiedToken for a refusal, Unready where nothing is set up.
+
+    What else went wrong stays a Trouble, and ``failure`` says what that means.
+    """
+
+    def settings(self, idle_ms: int) -> Talk[None]:
+        """Tell a new connection what it must know: a transaction that is idle for so long is ended by the server."""
+        ...
+
+    def set_up(self) -> Talk[None]:
+        """Make the table of fences unless it is there, whoever else does so at the same time."""
+        ...
+
+    def begin(self, isolation: str) -> list[Ask]:
+        """Begin a transaction; empty: at the level that the server begins them at."""
+        ...
+
+    def present(self, fence: str, token: int, before: str) -> Ask:
+        """Show the token to triggers until it is replaced, in place of that for the fence ``before``, if there is one."""
+        ...
+
+    def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
+        """Check the token in the transaction that is open, under a lock that it keeps to its end.
+
+        A token that the fence stands at shares the lock, and writes nothing. A higher one, if it may, raises the fence.
+        """
+        ...
+
+    def finish(self, fence: str, token: int) -> Talk[None]:
+        """Check the token, which must have been sealed, and commit."""
+        ...
+
+    def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
+        """Raise the fence in a transaction of its own. Whoever keeps it from that for so long has its session ended."""
+        ...
+
+    def end_blockers(self, fence: str) -> Talk[None]:
+        """End, from another connection, the sessions that a seal has been waiting for. Does nothing where seals do it themselves."""
+        ...
+
+    def highest(self, fence: str) -> Talk[int]:
+        """Return the highest token seen; 0: none."""
+        ...
+
+    def install_triggers(self, table: str, fence: str) -> Talk[None]:
+        """Let a table accept only what is written under the token that the fence stands at."""
+        ...
+
+    def remove_triggers(self, table: str) -> Talk[None]:
+        """Let anybody write to a table again."""
+        ...
+
+    def fenced_tables(self) -> Talk[dict[str, str]]:
+        """Return the tables that have all their triggers, and the fence of each."""
+        ...
+
+    def engine_words(self, fence: str, token: int) -> tuple[Worded, Worded]:
+        """Return what SQLAlchemy executes first in a transaction, to present the token, and last, to check it."""
+        ...
+
+    def judge(self, rows: Rows, fence: str, token: int) -> None:
+        """Judge the answer to the second of these."""
+        ...
+
+    def refusal(self, trouble: Trouble) -> TenureError | None:
+        """Return what a trigger, or a check of the caller's, has said, if that is what the trouble is."""
+        ...
+
+    def is_conflict(self, trouble: Trouble) -> bool:
+        """Say whether a transaction failed since its view is too old, which may be because of a seal."""
+        ...
+
+    def is_definite(self, trouble: Trouble) -> bool:
+        """Say whether the server's words prove that the commit did not take place."""
+        ...
+
+    def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
+        """Return what a caller is told."""
+        ...

@@ -1,0 +1,125 @@
+"""The order in which a sink checks, begins and commits, as talks: one text for drivers that block and that await.
+
+Rules of this file
+1. A token that is known to be sealed is checked together with the commit, and not before: a leader that is frozen inside a
+   transaction keeps nobody from sealing. Any other token is checked first, as it may have to raise the fence, and must do so
+   in the transaction of the write.
+2. What a connection presents to triggers is that of the transaction it is in. It belongs to the sink, so nobody else finds it.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tenure.errors import ConfigError, StaleToken, TenureError, UnverifiedToken
+from tenure.model import Token
+from tenure.sinks.sql.dialect import Dialect, Unready
+from tenure.sinks.sql.talk import Ask, Talk, Trouble
+
+Raw = TypeVar("Raw")
+
+CONNECTIONS_MAX = 10
+WAIT_S, IDLE_S = 2.0, 10.0
+_TRIES_MAX = 8  # Each that fails is one of another leader's.
+
+
+class Kept(Generic[Raw]):
+    """A connection of a sink, what it presents to triggers, and whether anything may be open on it.
+
+    The last is kept here, since asyncmy does not know it: it overlooks that a transaction has ended.
+    """
+
+    __slots__ = ("is_clean", "presented", "raw")
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+        self.is_clean = True
+        self.presented: tuple[str, int] = ("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a seal waits for older transactions, and how long a transaction may be idle."""
+
+    wait_ms: int
+    idle_ms: int
+
+    @classmethod
+    def of(cls, connections_max: int, wait_s: float, idle_s: float) -> "Limits":
+        """Return them in milliseconds. Raises ConfigError for what cannot be a limit."""
+        for what, value in (("connections_max", connections_max), ("wait_s", wait_s), ("idle_s", idle_s)):
+            if not value > 0:
+                raise ConfigError(what, value, "must be more than 0")
+        return cls(max(int(wait_s * 1000), 1), max(int(idle_s * 1000), 1))
+
+
+class Flow:
+    """What a sink says, and what it knows of the fences."""
+
+    def __init__(self, dialect: Dialect, limits: Limits) -> None:
+        self.dialect, self.limits = dialect, limits
+        self._sealed: dict[str, int] = {}  # by fence: the token that it is known to stand at
+
+    def opened(self) -> Talk[None]:
+        """Tell a new connection what it must know."""
+        yield from self.dialect.settings(self.limits.idle_ms)
+
+    def seal(self, fence: str, token: Token, *, may_raise: bool) -> Talk[None]:
+        try:
+            yield from self.dialect.seal(fence, token, self.limits.wait_ms, may_raise=may_raise)
+        except Unready:
+            yield from self.dialect.set_up()
+            yield from self.dialect.seal(fence, token, self.limits.wait_ms, may_raise=may_raise)
+        self._sealed[fence] = token
+
+    def highest(self, fence: str) -> Talk[int]:
+        try:
+            return (yield from self.dialect.highest(fence))
+        except Unready:
+            return 0
+
+    def begin(
+        self, kept: Kept[Raw], fence: str, token: Token, isolation: str, *, may_raise: bool
+    ) -> Talk[UnverifiedToken | None]:
+        """Open a transaction that counts under ``token``. Returns the refusal of a token that may not raise the fence."""
+        begin = self.dialect.begin(isolation)
+        if kept.presented != (fence, token):
+            yield self.dialect.present(fence, token, kept.presented[0])
+            kept.presented = fence, token
+        for attempt in range(_TRIES_MAX):
+            for ask in begin:  # noqa: UP028  (a list takes no answers)
+                yield ask
+            if self._sealed.get(fence) == token:
+                return None
+            try:
+                yield from self.dialect.admit(fence, token, may_raise=may_raise)
+            except Unready:
+                yield from self.roll_back()
+                yield from self.dialect.set_up()
+            except UnverifiedToken as unverified:
+                yield from self.roll_back()
+                return unverified
+            except Trouble as trouble:  # Somebody else raised the fence at the same time. Nothing was written here yet.
+                if not self.dialect.is_conflict(trouble) or attempt == _TRIES_MAX - 1:
+                    raise
+                yield from self.roll_back()
+            else:
+                return None
+        raise AssertionError("the last try returns or raises")
+
+    def finish(self, fence: str, token: Token) -> Talk[None]:
+        """Check, and commit."""
+        yield from self.dialect.finish(fence, token)
+        self._sealed[fence] = token
+
+    def explain(self, trouble: Trouble, fence: str, token: Token) -> Talk[TenureError | None]:
+        """Return what the trouble of a transaction comes down to, if that is a refusal; the transaction is rolled back."""
+        refusal = self.dialect.refusal(trouble)
+        if refusal is not None or not self.dialect.is_conflict(trouble):
+            return refusal
+        yield from self.roll_back()
+        highest = yield from self.highest(fence)
+        return StaleToken(token, highest) if highest > token else None
+
+    def roll_back(self) -> Talk[None]:
+        """Roll back whatever is open."""
+        yield Ask("ROLLBACK", turn="end")

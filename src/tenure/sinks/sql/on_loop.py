@@ -1,0 +1,328 @@
+"""A sink over a driver that awaits. Runs on asyncio.
+
+Rules of this file
+1. A connection belongs to one transaction at a time, and only to transactions of this sink.
+2. A connection on which anything is left open, or not known, is dropped. What was open on it dies with it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Generic, Protocol, Self
+
+from tenure.errors import ConfigError, OutcomeUnknown, TenureError, UnverifiedToken
+from tenure.model import Token
+from tenure.sinks.base import Bound, Verify
+from tenure.sinks.sql.dialect import Dialect
+from tenure.sinks.sql.flow import Flow, Kept, Limits, Raw
+from tenure.sinks.sql.talk import Ask, Rows, T, Talk, Trouble, carry_out, checked
+from tenure.sinks.verifying import confirmed
+
+
+class LoopDriver(Protocol[Raw]):
+    """One driver that awaits. Its errors become Trouble, here and nowhere else."""
+
+    address: str
+
+    async def open(self) -> Raw:
+        """Open a connection."""
+        ...
+
+    async def ask(self, raw: Raw, ask: Ask) -> Rows:
+        """Ask the server. A statement without parameters may be several, and needs to return nothing."""
+        ...
+
+    def is_inside(self, raw: Raw) -> bool:
+        """Say whether a transaction is open."""
+        ...
+
+    def is_usable(self, raw: Raw) -> bool:
+        """Say whether it may be used again: it is open as far as anybody knows, and no transaction is."""
+        ...
+
+    def trouble(self, error: BaseException) -> Trouble | None:
+        """Return what an error of this driver says; None: it is not of this driver."""
+        ...
+
+    async def close(self, raw: Raw) -> None:
+        """Say goodbye to the server."""
+        ...
+
+    def drop(self, raw: Raw) -> None:
+        """Let go of it without waiting for anything."""
+        ...
+
+    async def settle(self) -> None:
+        """Wait until what was dropped is gone."""
+        ...
+
+
+class LoopTransaction(Generic[Raw]):
+    """One fenced transaction: ``async with``. Made by a sink."""
+
+    __slots__ = ("_fence", "_isolation", "_kept", "_sink", "_token")
+
+    def __init__(self, sink: "LoopSink[Raw]", term: Bound, isolation: str) -> None:
+        self._sink, self._isolation = sink, isolation
+        self._fence, self._token = term.fence, checked(term.fence, term.token)
+
+    async def __aenter__(self) -> Raw:
+        self._kept: Kept[Raw] = await self._sink.begin(self._fence, self._token, self._isolation)
+        return self._kept.raw
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        sink, kept = self._sink, self._kept
+        try:
+            if error is None:
+                await sink.finish(kept, self._fence, self._token)
+            elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.
+                await sink.undo(kept, error, self._fence, self._token)
+        finally:
+            sink.give_back(kept)
+
+
+class BoundOnLoop(Generic[Raw]):
+    """A sink as one tenure may use it. Its transactions fail with StaleToken once that tenure has been succeeded."""
+
+    __slots__ = ("_sink", "_term")
+
+    def __init__(self, sink: "LoopSink[Raw]", term: Bound) -> None:
+        self._sink, self._term = sink, term
+
+    def transaction(self, isolation: str = "") -> LoopTransaction[Raw]:
+        """Return a fenced transaction (see ``transaction`` of the sink)."""
+        return LoopTransaction(self._sink, self._term, isolation)
+
+
+class LoopSink(Generic[Raw]):
+    """What all sinks over drivers that await have in common."""
+
+    def __init__(
+        self, dialect: Dialect, driver: LoopDriver[Raw], limits: Limits, connections_max: int, verify: Verify | None
+    ) -> None:
+        self.verify, self.name = verify, driver.address
+        self._flow, self._driver = Flow(dialect, limits), driver
+        self._room = asyncio.Semaphore(connections_max)
+        self._idle: list[Kept[Raw]] = []
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def bind(self, term: Bound) -> BoundOnLoop[Raw]:
+        """Return the sink as ``term`` may use it. It fails once that tenure has been succeeded."""
+        return BoundOnLoop(self, term)
+
+    def transaction(self, term: Bound, isolation: str = "") -> LoopTransaction[Raw]:
+        """Return a transaction whose writes count under ``term``: ``async with sink.transaction(term) as connection``.
+
+        It commits at the end, and rolls back on any error. Raises StaleToken, at its beginning or in place of the commit, if a
+        larger token was here; nothing was written then. Raises OutcomeUnknown if the commit was sent and no answer came. The
+        connection is the sink's own. Do not COMMIT or ROLLBACK inside: what came before would not be fenced.
+        """
+        return LoopTransaction(self, term, isolation)
+
+    async def seal(self, fence: str, token: Token) -> None:
+        """Raise the fence to ``token`` (see ``Sink``).
+
+        Waits for transactions that have checked an older token. After ``wait_s`` it has the server end their sessions.
+        """
+        number = checked(fence, token)
+        try:
+            await self._seal(fence, number, may_raise=self.verify is None)
+        except UnverifiedToken:
+            if self.verify is None or not await confirmed(self.verify, fence, number):
+                raise
+            await self._seal(fence, number, may_raise=True)
+
+    async def _seal(self, fence: str, token: Token, *, may_raise: bool) -> None:
+        sealing = asyncio.ensure_future(self._alone("seal", lambda: self._flow.seal(fence, token, may_raise=may_raise)))
+        try:
+            await asyncio.wait({sealing}, timeout=self._flow.limits.wait_ms / 1000)
+            if not sealing.done():
+                await self._end_blockers(fence)
+            await sealing
+        finally:
+            sealing.cancel()
+
+    async def _end_blockers(self, fence: str) -> None:
+        # Not one of the connections that there is a limit of: the seal has one of these, and waits.
+        kept = await self._open("seal")
+        try:
+            with suppress(Trouble):  # If it may not do so, the seal says that it has waited in vain.
+                await self._talk(kept, self._flow.dialect.end_blockers(fence))
+        finally:
+            self._driver.drop(kept.raw)
+
+    async def admit(self, fence: str, token: int) -> None:
+        """Do what ``seal`` does, for those who keep a durable mark here: raise it to ``token``, or raise StaleToken."""
+        await self.seal(fence, checked(fence, token))
+
+    async def highest(self, fence: str) -> int:
+        """Return the highest token seen; 0: none. It may be larger by the time that you read it."""
+        checked(fence, 1)
+        return await self._alone("read", lambda: self._flow.highest(fence))
+
+    async def set_up(self) -> None:
+        """Make the table of fences now, and not when it is first needed. Changes nothing if it is there."""
+        await self._alone("set up", self._flow.dialect.set_up)
+
+    async def install_triggers(self, table: str, *, fence: str) -> None:
+        """Let ``table`` accept only what is written under the token that ``fence`` stands at, whoever writes.
+
+        Until the first seal everything is refused. Changes nothing where all is in place, so call it at every start; a table has
+        one fence, and installing another takes its place. Raises ConfigError for what is no ordinary table.
+        """
+        checked(fence, 1)
+        await self.set_up()
+        await self._alone("install triggers", lambda: self._flow.dialect.install_triggers(table, fence))
+
+    async def remove_triggers(self, table: str) -> None:
+        """Let anybody write to ``table`` again. Changes nothing if it has no triggers of ours."""
+        await self._alone("remove triggers", lambda: self._flow.dialect.remove_triggers(table))
+
+    async def fenced_tables(self) -> dict[str, str]:
+        """Return the tables that have all their triggers, and the fence of each. To check at start that none was lost."""
+        return await self._alone("list triggers", self._flow.dialect.fenced_tables)
+
+    async def close(self) -> None:
+        """Close the connections that are not in use; the others are closed when they have been used."""
+        self._is_closed = True
+        while self._idle:
+            await self._driver.close(self._idle.pop().raw)
+        await self._driver.settle()
+
+    async def begin(self, fence: str, token: Token, isolation: str) -> Kept[Raw]:
+        """Return a connection on which a transaction is open. It must be given back."""
+
+        def opened(kept: Kept[Raw]) -> Talk[UnverifiedToken | None]:
+            return self._flow.begin(kept, fence, token, isolation, may_raise=self.verify is None)
+
+        kept, refusal = await self._on_any("begin", opened)
+        if refusal is None:
+            return kept
+        begun = False
+        try:
+            if self.verify is None or not await confirmed(self.verify, fence, token):
+                raise refusal
+            await self._say(kept, "begin", self._flow.begin(kept, fence, token, isolation, may_raise=True))
+            begun = True
+        finally:
+            if not begun:
+                self.give_back(kept)
+        return kept
+
+    async def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
+        """Check the token and commit."""
+        if not self._driver.is_inside(kept.raw):
+            rule = "must last until its block ends: what was committed inside was not fenced"
+            raise ConfigError("transaction", "ended inside", rule)
+        try:
+            await self._talk(kept, self._flow.finish(fence, token))
+            kept.is_clean = True
+        except Trouble as trouble:
+            if not trouble.was_sent:
+                raise self._flow.dialect.failure(self.name, "commit", trouble) from trouble.__cause__
+            if not self._flow.dialect.is_definite(trouble):
+                raise OutcomeUnknown(self.name, "commit", trouble.text) from trouble.__cause__
+            await self.undo(kept, trouble, fence, token)
+            raise (trouble.__cause__ or trouble) from None  # Such as a constraint that is checked last: the caller's.
+        except TenureError:
+            await self._roll_back(kept)
+            raise
+
+    async def undo(self, kept: Kept[Raw], error: Exception, fence: str, token: Token) -> None:
+        """Roll back. Raises StaleToken if that is what the error comes down to."""
+        trouble = error if isinstance(error, Trouble) else self._driver.trouble(error)
+        refusal = None
+        with suppress(Trouble):  # Of a connection that is gone, and the transaction with it.
+            if trouble is not None:
+                refusal = await self._talk(kept, self._flow.explain(trouble, fence, token))
+            if self._driver.is_inside(kept.raw):
+                await self._roll_back(kept)
+        if refusal is not None:
+            raise refusal from error
+
+    async def _roll_back(self, kept: Kept[Raw]) -> None:
+        with suppress(Trouble):  # Otherwise it is dropped.
+            await self._talk(kept, self._flow.roll_back())
+            kept.is_clean = True
+
+    async def _alone(self, operation: str, talk: Callable[[], Talk[T]]) -> T:
+        kept, answer = await self._on_any(operation, lambda _: talk())
+        kept.is_clean = True
+        self.give_back(kept)
+        return answer
+
+    async def _on_any(self, operation: str, talk: Callable[[Kept[Raw]], Talk[T]]) -> tuple[Kept[Raw], T]:
+        """Carry out a talk that may be repeated, and return the connection with the answer. It must be given back."""
+        if self._is_closed:
+            raise ConfigError("sink", self.name, "must not be used after it was closed")
+        await self._room.acquire()
+        kept: Kept[Raw] | None = None
+        done = False
+        try:
+            while self._idle:  # One that has died while nobody used it says so when it is used.
+                kept = self._idle.pop()
+                kept.is_clean = False
+                try:
+                    answer = await self._talk(kept, talk(kept))
+                except Trouble as trouble:
+                    if trouble.code:
+                        raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
+                    self._driver.drop(kept.raw)
+                    continue
+                done = True
+                return kept, answer
+            kept = await self._open(operation)
+            kept.is_clean = False
+            answer = await self._say(kept, operation, talk(kept))
+            done = True
+            return kept, answer
+        finally:
+            if not done:
+                self.give_back(kept)
+
+    async def _open(self, operation: str) -> Kept[Raw]:
+        try:
+            kept = Kept(await self._driver.open())
+        except Trouble as trouble:
+            raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
+        told = False
+        try:
+            await self._say(kept, operation, self._flow.opened())
+            told = True
+        finally:
+            if not told:
+                self._driver.drop(kept.raw)
+        return kept
+
+    async def _say(self, kept: Kept[Raw], operation: str, talk: Talk[T]) -> T:
+        try:
+            return await self._talk(kept, talk)
+        except Trouble as trouble:
+            raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
+
+    async def _talk(self, kept: Kept[Raw], talk: Talk[T]) -> T:
+        return await carry_out(lambda ask: self._driver.ask(kept.raw, ask), talk)
+
+    def give_back(self, kept: Kept[Raw] | None) -> None:
+        """Keep a connection for the next one, if it can be used."""
+        self._room.release()
+        if kept is None:
+            return
+        if self._is_closed or not kept.is_clean or not self._driver.is_usable(kept.raw):
+            self._driver.drop(kept.raw)
+        else:
+            self._idle.append(kept)

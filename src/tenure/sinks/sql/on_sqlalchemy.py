@@ -1,0 +1,72 @@
+"""SQLAlchemy 2: an Engine whose every transaction counts under one tenure, for Core, Session and AsyncSession alike.
+
+The token is presented to triggers by the first statement after BEGIN, and checked by the last one before COMMIT.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from tenure.errors import ConfigError
+from tenure.sinks.base import Bound
+from tenure.sinks.sql.dialect import Dialect
+from tenure.sinks.sql.extras import needed
+from tenure.sinks.sql.talk import Trouble, checked
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.engine import ExceptionContext
+
+
+def fenced_engine(engine: "Engine", term: Bound) -> "Engine":
+    """Return an Engine that shares the pool of ``engine``, and whose transactions are committed only under ``term``.
+
+    Whatever writes through it is fenced: ``Session(fenced)``, and ``AsyncEngine(fenced_engine(engine.sync_engine, term))`` for
+    AsyncSession. A commit raises StaleToken, and has committed nothing, once the tenure was succeeded. The token must have been
+    sealed, as an election does for its sinks; this never raises the fence. AUTOCOMMIT is refused at the end of the first
+    transaction, which is too late for what that one wrote. Does not fence COMMIT as text.
+    """
+    with needed("sqlalchemy", "sqlalchemy"):
+        from sqlalchemy import event, text  # noqa: PLC0415  (only if it is used)
+    dialect = _dialect_of(engine.dialect.name)
+    fence, token = term.fence, checked(term.fence, term.token)
+    (show, shown), (check, asked) = dialect.engine_words(fence, token)
+    show_clause, check_clause = text(show), text(check)
+    fenced = engine.execution_options()
+
+    def begin(connection: "Connection") -> None:
+        connection.execute(show_clause, shown)
+
+    def commit(connection: "Connection", *_: Any) -> None:
+        rows = [tuple(row) for row in connection.execute(check_clause, asked)]
+        dialect.judge(rows, fence, token)
+
+    def explain(context: "ExceptionContext") -> None:
+        error = context.original_exception
+        refusal = dialect.refusal(Trouble(_code_of(error), str(error)))
+        if refusal is not None:
+            raise refusal from error
+
+    event.listen(fenced, "begin", begin)
+    event.listen(fenced, "commit", commit)
+    event.listen(fenced, "prepare_twophase", commit)
+    event.listen(fenced, "handle_error", explain)
+    return fenced
+
+
+def _dialect_of(name: str) -> Dialect:
+    match name:
+        case "postgresql":
+            from tenure.sinks.postgresql.dialect import PostgresDialect  # noqa: PLC0415  (only if it is used)
+
+            return PostgresDialect()
+        case "mysql" | "mariadb":
+            from tenure.sinks.mysql.dialect import MySQLDialect  # noqa: PLC0415  (only if it is used)
+
+            return MySQLDialect()
+        case _:
+            raise ConfigError("engine", name, "must be PostgreSQL, MySQL or MariaDB")
+
+
+def _code_of(error: BaseException) -> str:
+    first = next(iter(error.args), None)
+    # Drivers of MySQL have a number in front, beside an SQLSTATE that many errors share.
+    return str(first) if isinstance(first, int) else str(getattr(error, "sqlstate", None) or "")

@@ -1,0 +1,85 @@
+"""What is said to a server, apart from who says it.
+
+A *talk* is a generator: it yields what to ask, is sent the rows or thrown the trouble, and returns what came of it. It does
+no IO, so drivers that block and drivers that await share every decision.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from tenure.errors import ConfigError
+from tenure.model import Token, token
+
+T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
+
+_FENCE_BYTES_MAX = 1000  # What every server can have as a key.
+
+
+class Ask(NamedTuple):
+    """One statement. Without parameters it may be several, which a server carries out until one of them fails."""
+
+    sql: str
+    parameters: tuple[Any, ...] = ()
+    turn: Literal["", "begin", "end"] = ""  # what it does to the transaction, which some drivers want to be told
+
+
+class Trouble(Exception):
+    """What a driver said: the server's ``code`` (an SQLSTATE or a number; empty: it said nothing), and its words.
+
+    ``was_sent`` is false if the request cannot have reached the server.
+    """
+
+    def __init__(self, code: str, text: str, *, was_sent: bool = True) -> None:
+        self.code, self.text, self.was_sent = code, text, was_sent
+        super().__init__(code, text)
+
+
+Talk = Generator[Ask, Rows, T]
+
+
+def carried_out(ask: Callable[[Ask], Rows], talk: Talk[T]) -> T:
+    """Carry out a talk with a driver that blocks."""
+    try:
+        due = next(talk)
+        while True:
+            try:
+                rows = ask(due)
+            except Trouble as trouble:
+                due = talk.throw(trouble)
+            else:
+                due = talk.send(rows)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        talk.close()
+
+
+async def carry_out(ask: Callable[[Ask], Awaitable[Rows]], talk: Talk[T]) -> T:
+    """Carry out a talk with a driver that awaits."""
+    try:
+        due = next(talk)
+        while True:
+            try:
+                rows = await ask(due)
+            except Trouble as trouble:
+                due = talk.throw(trouble)
+            else:
+                due = talk.send(rows)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        talk.close()
+
+
+def checked(fence: str, number: object) -> Token:
+    """Return ``number`` as a token of ``fence``. Raises ConfigError for what can be neither."""
+    if not fence or "\0" in fence:
+        raise ConfigError("fence", repr(fence), "must have a name, without a NUL in it")
+    if len(fence.encode("utf-8", "surrogatepass")) > _FENCE_BYTES_MAX:
+        raise ConfigError("fence", f"{fence[:40]}…", f"must have a name of up to {_FENCE_BYTES_MAX} bytes")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ConfigError("token", number, "must be an integer")
+    return token(number)

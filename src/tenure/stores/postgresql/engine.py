@@ -1,0 +1,230 @@
+"""The engine of the store: what is asked for, sent as one statement each. Runs on asyncio."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from tenure.errors import Refused
+from tenure.model import Bid, Grant, Holder
+from tenure.stores.base import Wake
+from tenure.stores.postgresql.listening import Listening
+from tenure.stores.postgresql.schema import creation
+from tenure.stores.postgresql.session import PostgresConnector, PostgresSession
+from tenure.stores.postgresql.settings import PostgresSettings
+from tenure.stores.postgresql.statements import channel_of, statements_for
+from tenure.stores.sql.link import Link
+from tenure.stores.sql.lookout import Lookout
+from tenure.stores.sql.rows import COUNTER_MAX, Ask, Office, Taken, epoch_of, microseconds, packed
+
+_IDENTITY: Final = (
+    "SELECT s.id, c.system_identifier, pg_sequence_last_value('{schema}.token') AS counted"
+    " FROM {schema}.store s, pg_control_system() c ORDER BY s.id LIMIT 1"
+)
+_THERE: Final = (
+    "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = $1 AND c.relname IN ('office', 'store', 'token')"
+)
+_PARTS: Final = 3
+
+T = TypeVar("T")
+
+
+class PostgresEngine:
+    """PostgreSQL as ``SqlStore`` asks it."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self.settings = settings
+        self._sql = statements_for(settings.schema)
+        self._connector = PostgresConnector(settings)
+        self.link = Link(settings.sql.address, settings.sql.endpoints, self._connector)
+        self._listening = Listening(channel_of(settings.schema), self._connect_to_listen, self._notify)
+        self._pooled = False
+        self._identity = ""
+        self._latest_token = 0  # that this process has seen given
+        self._checked: PostgresSession | None = None
+
+    async def open(self) -> str:
+        timeout_s = self.settings.sql.timeout_s
+
+        async def prepare(session: PostgresSession) -> str:
+            schema = self.settings.schema
+            [(there,)] = await session.fetch(_THERE, [schema])
+            if there < _PARTS:
+                await self._create(session)
+            self._pooled = session.pooled
+            self._identity, _ = await self._about_store(session, "open")
+            return self._identity
+
+        return await self.link.run("open", prepare, timeout_s)
+
+    async def _about_store(self, session: PostgresSession, operation: str) -> tuple[str, int]:
+        """Return which database this is, and how far its counter is."""
+        schema = self.settings.schema
+        rows = await session.fetch(_IDENTITY.format(schema=schema), [])
+        if not rows:
+            raise Refused(self.settings.sql.address, operation, f"{schema}.store is empty, and must have one row")
+        return f"postgresql/{rows[0]['system_identifier']}/{rows[0]['id']}", rows[0]["counted"] or 0
+
+    async def _check(self, session: PostgresSession, operation: str) -> None:
+        """Make sure, once for each connection, that this is the database we know, and has not gone back."""
+        if session is self._checked:
+            return
+        identity, counted = await self._about_store(session, operation)
+        last = packed(session.timeline, counted)
+        if identity == self._identity and last >= self._latest_token:
+            self._checked = session
+            return
+        session.abort()
+        if identity != self._identity:
+            told = "this is another database than before: open the store again"
+        else:
+            name = f"{self.settings.schema}.token"
+            told = f"{name} has gone back: the last token would be {last}, and was {self._latest_token}; was a backup put back?"
+            told += f" SELECT setval('{name}', {self._latest_token & COUNTER_MAX}) puts it right"
+        raise Refused(self.settings.sql.address, operation, told)
+
+    async def _run(self, operation: str, work: Callable[[PostgresSession], Awaitable[T]], within_s: float) -> T:
+        async def checked(session: PostgresSession) -> T:
+            await self._check(session, operation)
+            return await work(session)
+
+        return await self.link.run(operation, checked, within_s)
+
+    async def _create(self, session: PostgresSession) -> None:
+        try:
+            await session.run_script(creation(self.settings.schema))
+        except asyncpg.InsufficientPrivilegeError as error:
+            await session.connection.execute("ROLLBACK")
+            told = f"the schema {self.settings.schema} is not there, or not whole, and we may not make it ({error})"
+            detail = f"{told}: have somebody run what tenure doctor --schema prints"
+            raise Refused(self.settings.sql.address, "open", detail) from None
+
+    async def close(self) -> None:
+        await self._listening.end()
+        await self.link.close()
+
+    async def claim(self, ask: Ask, within_s: float) -> Taken | Office | None:
+        bid, holder = ask.bid, ask.bid.holder
+        who = [bid.election, holder.host, holder.pid, holder.nonce, bid.serial]
+        what = [microseconds(bid.ttl_ns), bid.advertise, ask.observed]
+
+        async def take(session: PostgresSession) -> Taken | Office | None:
+            [row] = await session.fetch(self._sql.claim, [*who, *what, *ask.seen, ask.goes_on, ask.mark])
+            if row["taken"] is None and row["election"] is None:
+                # There is no row yet; and if somebody makes it at this moment, it is looked at again.
+                first = await session.fetch(self._sql.first, [*who, *what])
+                row = first[0] if first else None
+            if row is None:
+                return None
+            if row["taken"] is None:
+                return _office(row)
+            # Rows of a restored dump may be above what this server counts, and then go on by themselves.
+            if epoch_of(row["taken"]) == session.timeline:
+                self._latest_token = max(self._latest_token, row["taken"])
+            return Taken(row["taken"], row["as_version"])
+
+        return await self._run("claim", take, within_s)
+
+    async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> dict[str, tuple[int, bool]]:
+        bids = [grant.bid for grant in grants]
+        columns: list[Sequence[Any]] = [
+            [bid.election for bid in bids],
+            [grant.token for grant in grants],
+            [bid.holder.host for bid in bids],
+            [bid.holder.pid for bid in bids],
+            [bid.holder.nonce for bid in bids],
+            [bid.serial for bid in bids],
+            [microseconds(bid.ttl_ns) for bid in bids],
+        ]
+        rows = await self._fetch("renew", self._sql.renew, [*columns, observed], within_s)
+        return {row["election"]: (row["version"], row["asked"]) for row in rows}
+
+    async def release(self, bid: Bid, marks: list[str], within_s: float) -> None:
+        async def leave(session: PostgresSession) -> None:
+            if (
+                marks
+            ):  # First: what comes after this has no effect, and what came before it is seen by the next statement.
+                await session.fetch(self._sql.withdraw, [bid.election, "".join(marks)])
+            await session.fetch(self._sql.release, _whose(bid))
+
+        await self._run("release", leave, within_s)
+
+    async def proclaim(self, grant: Grant, address: str, within_s: float) -> bool:
+        arguments = [*_whose(grant.bid), grant.token, address]
+        return bool(await self._fetch("proclaim", self._sql.proclaim, arguments, within_s))
+
+    async def ask_to_resign(self, election: str, token: int, within_s: float) -> bool:
+        return bool(await self._fetch("ask_to_resign", self._sql.resign, [election, token], within_s))
+
+    async def look(self, elections: list[str] | None, operation: str, within_s: float) -> list[Office]:
+        if elections is None:
+            rows = await self._fetch(operation, self._sql.look_at_all, [], within_s)
+        else:
+            rows = await self._fetch(operation, self._sql.look, [elections], within_s)
+        return [_office(row) for row in rows]
+
+    async def listen(self, lookout: Lookout) -> None:
+        await self._listening.begin(lookout)
+
+    async def try_to_listen(self) -> None:
+        """Find out whether notifications arrive; ``wake`` tells."""
+        await self._listening.begin(Lookout(_nobody_waits, self.settings.sql.poll_s))
+
+    async def about(self, question: str) -> tuple[dict[str, Any], int, bool]:
+        """Return what the server says of itself, which timeline it is on, and whether there is a pooler between."""
+
+        async def ask(session: PostgresSession) -> tuple[dict[str, Any], int, bool]:
+            [row] = await session.fetch(question, [])
+            return dict(row), session.timeline, session.pooled
+
+        return await self.link.run("examine", ask, self.settings.sql.timeout_s)
+
+    @property
+    def wake(self) -> Wake:
+        works = self._listening.works
+        return Wake.NOTIFY if works or (works is None and not self._pooled) else Wake.POLL
+
+    @property
+    def token_source(self) -> str:
+        return "the server's timeline, and a counter of the database below it"
+
+    async def _fetch(self, operation: str, statement: str, arguments: list[Any], within_s: float) -> list[Any]:
+        return await self._run(operation, lambda session: session.fetch(statement, arguments), within_s)
+
+    async def _notify(self, payload: str) -> None:
+        arguments = [channel_of(self.settings.schema), payload]
+        await self._fetch("listen", "SELECT pg_notify($1, $2)", arguments, self.settings.sql.timeout_s)
+
+    async def _connect_to_listen(self) -> "asyncpg.Connection[Any]":
+        """Connect to the server that takes our writes: notifications do not leave it."""
+        endpoint = await self.link.endpoint("listen", self.settings.sql.timeout_s)
+        return await self._connector.raw(endpoint)
+
+
+async def _nobody_waits(_: list[str]) -> dict[str, int]:
+    return {}
+
+
+def _whose(bid: Bid) -> list[Any]:
+    return [bid.election, bid.holder.host, bid.holder.pid, bid.holder.nonce, bid.serial]
+
+
+def _office(row: Mapping[str, Any]) -> Office:
+    holder = None
+    # A row that was edited by hand may name half a holder, which is nobody.
+    if row["nonce"] is not None and row["host"] is not None and row["pid"] is not None:
+        holder = Holder(row["host"], row["pid"], row["nonce"])
+    left_us = row["left_us"]
+    return Office(
+        row["election"],
+        row["token"],
+        row["version"],
+        holder,
+        row["serial"] or 0,
+        (row["ttl_us"] or 0) * 1000,
+        None if left_us is None else left_us * 1000,
+        max(0, (row["held_us"] or 0) * 1000),
+        row["resign"] is not None and row["resign"] == row["token"],
+        row["advertised"],
+    )

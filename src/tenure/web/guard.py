@@ -1,0 +1,81 @@
+"""What both middlewares decide by: the routes, the mark, the secrets. Judges what a request presents; does no IO itself."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tenure.errors import ConfigError
+from tenure.sinks.base import Verify
+from tenure.sinks.http.header import Malformed, Presented, read
+from tenure.sinks.http.refusing import Refusal
+from tenure.sinks.http.signing import SKEW_S, Keys, Secret
+from tenure.sinks.http.sink import SEAL_PATH
+from tenure.sinks.marks import AsyncMark, Mark
+from tenure.sinks.refusals import Refusals
+from tenure.web.routes import Route, route_of
+from tenure.web.underway import Underway
+
+SEAL_WITHIN_S: Final = 10.0
+
+
+class Guard:
+    """How a service is fenced: which routes, by which fences, and where the highest token is kept.
+
+    ``routes``         which paths and methods are guarded, by which fence; the first that fits counts
+    ``mark``           where the highest token is kept: as durable as what the service writes, or a restart lets a stale
+                       leader in until the next one has sealed
+    ``secrets``        if there are any, a header counts only if one of them has signed it; several during a rotation
+    ``verify``         asked about a token that is higher than any seen, before it raises the mark
+    ``seal_path``      where a new leader seals by a POST
+    ``seal_within_s``  how long that waits for older requests under way in this process
+
+    ``refused`` counts what the mark has refused. Does not promise that check and write are one step: see ``tenure.web``.
+    """
+
+    def __init__(  # noqa: PLR0913  (options, each with a default)
+        self,
+        routes: Iterable[Route],
+        mark: Mark | AsyncMark,
+        *,
+        secrets: Iterable[str | bytes | Secret] = (),
+        verify: Verify | None = None,
+        seal_path: str = SEAL_PATH,
+        seal_within_s: float = SEAL_WITHIN_S,
+        skew_s: int = SKEW_S,
+    ) -> None:
+        self.routes: Sequence[Route] = tuple(routes)
+        if not self.routes:
+            raise ConfigError("routes", "none", "must name at least one, or nothing is guarded")
+        if isinstance(secrets, str | bytes):
+            raise ConfigError("secrets", "(hidden)", "must be a list of secrets")
+        self.mark, self.verify = mark, verify
+        self.seal_path, self.seal_within_s, self._skew_s = seal_path, seal_within_s, skew_s
+        self._keys = Keys(secrets)
+        self.refused, self.underway = Refusals(), Underway()
+
+    def is_seal(self, method: str, path: str) -> bool:
+        """Whether a request is a leader's seal."""
+        return path == self.seal_path and method == "POST"
+
+    def route_of(self, method: str, path: str) -> Route | None:
+        """Return what guards a request, or None if it may pass without a token."""
+        return route_of(self.routes, method, path)
+
+    def judge(self, values: Sequence[str], route: Route | None) -> Presented | Refusal:
+        """Return what the header of a request presents, or why it is worth nothing; ``route`` is None for a seal."""
+        if not values:
+            return Refusal("missing")
+        if len(values) > 1:
+            return Refusal("malformed", "it came more than once")
+        try:
+            presented = read(values[0])
+        except Malformed as error:
+            return Refusal("malformed", str(error))
+        # The signature first: who has none does not learn which fences there are.
+        if self._keys:
+            fault = self._keys.fault(presented, self._skew_s)
+            if fault is not None:
+                return Refusal(fault)
+        known = self.routes if route is None else (route,)
+        if not any(one.accepts(presented.fence) for one in known):
+            return Refusal("other-fence", token=presented.token)
+        return presented

@@ -1,0 +1,153 @@
+"""The guard in front of a WSGI application."""
+
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from threading import Event
+from typing import TYPE_CHECKING, Any, cast
+
+from tenure.errors import ConfigError, StaleToken, StoreError, UnverifiedToken
+from tenure.sinks.http.header import HIGHEST, Presented
+from tenure.sinks.http.refusing import Refusal, refusal_of
+from tenure.sinks.marks import Mark, admit_now
+from tenure.web.guard import Guard
+from tenure.web.routes import Route
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_KEY = "HTTP_TENURE_TOKEN"
+_DRAIN_MAX_BYTES = 2**16
+
+
+class FencedWSGI:
+    """Lets guarded requests through to ``app`` only if their token is not stale, and answers seals.
+
+    The handler finds what was presented in ``environ["tenure"]``, to bind a database's sink to it: that makes check and
+    write one step, which this cannot. A StaleToken that such a sink raises becomes the same answer, 409, if the
+    application had not answered yet.
+    """
+
+    def __init__(self, app: "WSGIApplication", guard: Guard) -> None:
+        if not hasattr(guard.mark, "blocks"):
+            raise ConfigError("mark", type(guard.mark).__name__, "must be a Mark that can be asked without await")
+        self._app, self._guard = app, guard
+        self._mark = cast("Mark", guard.mark)
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        guard, method = self._guard, environ["REQUEST_METHOD"]
+        path = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}".encode("latin-1").decode(
+            "utf-8", "replace"
+        )
+        if guard.is_seal(method, path):
+            return self._seal(environ, start_response)
+        route = guard.route_of(method, path)
+        if route is None:
+            return self._app(environ, start_response)
+        return self._pass(route, environ, start_response)
+
+    def _pass(self, route: Route, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        presented = self._guard.judge(_values(environ), route)
+        if isinstance(presented, Refusal):
+            return _answer(environ, start_response, presented)
+        self._guard.underway.begin(presented.fence, presented.token)
+        handed_over = False
+        try:
+            refusal = self._admit(presented)
+            if refusal is None:
+                environ["tenure"] = presented
+                begun = _Begun(start_response)
+                try:
+                    parts = self._app(environ, begun)
+                except (StaleToken, UnverifiedToken) as error:
+                    if begun.value or error.token != presented.token:
+                        raise
+                    refusal = refusal_of(error)
+                else:
+                    handed_over = True
+                    return _Parts(parts, self._guard, presented)
+            return _answer(environ, start_response, refusal)
+        finally:
+            if not handed_over:
+                self._guard.underway.end(presented.fence, presented.token)
+
+    def _admit(self, presented: Presented) -> Refusal | None:
+        guard = self._guard
+        try:
+            with guard.refused.counting():
+                admit_now(self._mark, presented.fence, presented.token, guard.verify)
+        except (StaleToken, UnverifiedToken) as error:
+            return refusal_of(error)
+        except StoreError as error:
+            return Refusal("unavailable", str(error))
+        return None
+
+    def _seal(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        presented = self._guard.judge(_values(environ), None)
+        if isinstance(presented, Refusal):
+            return _answer(environ, start_response, presented)
+        refusal = self._admit(presented)
+        if refusal is None and not self._settled(presented):
+            refusal = Refusal("busy", f"waited {self._guard.seal_within_s:g} s", presented.token)
+        if refusal is not None:
+            return _answer(environ, start_response, refusal)
+        start_response("204 No Content", [(HIGHEST, str(presented.token))])
+        return []
+
+    def _settled(self, presented: Presented) -> bool:
+        """Wait until no request with an older token is under way in this process."""
+        guard, over = self._guard, Event()
+        tell = over.set
+        if guard.underway.wait(presented.fence, presented.token, tell):
+            return True
+        try:
+            return over.wait(guard.seal_within_s)
+        finally:
+            guard.underway.forget(tell)
+
+
+class _Begun:
+    """Notes whether the application has begun to answer."""
+
+    def __init__(self, start_response: "StartResponse") -> None:
+        self._start, self.value = start_response, False
+
+    def __call__(self, *args: Any) -> Callable[[bytes], object]:
+        self.value = True
+        return self._start(*args)
+
+
+class _Parts:
+    """An answer whose request is under way until the server has closed it, as servers must."""
+
+    def __init__(self, parts: Iterable[bytes], guard: Guard, presented: Presented) -> None:
+        self._parts, self._guard, self._presented = parts, guard, presented
+        self._is_open = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._parts)
+
+    def close(self) -> None:
+        try:
+            close = getattr(self._parts, "close", None)
+            if close is not None:
+                close()
+        finally:
+            if self._is_open:
+                self._is_open = False
+                self._guard.underway.end(self._presented.fence, self._presented.token)
+
+
+def _values(environ: "WSGIEnvironment") -> list[str]:
+    value = environ.get(_KEY)
+    return [] if value is None else [value]
+
+
+def _answer(environ: "WSGIEnvironment", start_response: "StartResponse", refusal: Refusal) -> list[bytes]:
+    # A server that closes a connection with something unread in it resets it, and the client never sees the answer.
+    length = environ.get("CONTENT_LENGTH") or ""
+    if length.isdecimal():
+        environ["wsgi.input"].read(min(int(length), _DRAIN_MAX_BYTES))
+    body, status = refusal.body, refusal.status
+    headers = [*refusal.headers, ("Content-Length", str(len(body)))]
+    start_response(f"{status} {HTTPStatus(status).phrase}", headers)
+    return [body]

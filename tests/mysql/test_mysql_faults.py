@@ -1,0 +1,232 @@
+"""What becomes of an office when the server, a connection or a clock fails. All of it was run on MariaDB."""
+
+import asyncio
+from contextlib import suppress
+from secrets import token_hex
+
+import anyio
+import pytest
+
+from tenure.errors import OutcomeUnknown, Refused, StoreError
+from tenure.model import Bid, Ended, Grant, Holder
+from tenure.stores.mysql import MySqlStore, from_url
+from tenure.stores.mysql.settings import settings_of
+from tenure.stores.sql.rows import epoch_of
+from tenure.testing.engines import EngineFailed, MariaDbCluster
+from tests.leaping import LeapingClock
+from tests.mysql.mysql_rig import LIMIT_S, at, bid, sql, until, waits, wins, wins_in_time
+from tests.postgresql.scuffle import scuffle
+
+pytestmark = pytest.mark.anyio
+
+ENGINE, OBSERVER = "", "?expiry=observer&poll=0.1"
+
+
+def a_name() -> str:
+    return f"faults/{token_hex(4)}"
+
+
+async def test_a_tenure_outlives_a_server_that_is_killed_and_started_again(cluster: MariaDbCluster) -> None:
+    async with from_url(cluster.url) as store:
+        grant = await wins(store, bid(a_name(), ttl_ns=60 * 10**9))
+        await asyncio.to_thread(cluster.restart)
+        answers: list[object] = []
+
+        async def renewed() -> bool:
+            try:
+                answers.append(await store.renew(grant))
+            except StoreError:
+                return False
+            return True
+
+        await until(renewed)
+        assert answers == [grant]
+
+
+async def test_a_connection_that_is_killed_costs_a_question_and_no_office(cluster: MariaDbCluster) -> None:
+    async with from_url(cluster.url) as store:
+        asked = bid(a_name())
+        grant = await wins(store, asked)
+        ids = await sql(cluster, "SELECT id FROM information_schema.processlist WHERE db = 'test'")
+        await sql(cluster, "; ".join(f"KILL {number}" for number in ids.split()))
+        assert await wins_in_time(store, asked) == grant
+
+
+async def test_a_server_that_stands_still_is_not_waited_for_and_a_late_claim_has_no_effect(
+    cluster: MariaDbCluster,
+) -> None:
+    async with from_url(f"{cluster.url}?timeout=1") as store, from_url(cluster.url) as other:
+        asked = bid(a_name(), ttl_ns=60 * 10**9)
+        await store.read(asked.election)
+        cluster.nodes[0].pause()
+        try:
+            with anyio.fail_after(LIMIT_S), pytest.raises(OutcomeUnknown, match="no answer within 1 s"):
+                await store.claim(asked)
+        finally:
+            cluster.nodes[0].resume()
+
+        async def released() -> bool:
+            try:
+                await store.release(asked)
+            except StoreError:
+                return False
+            return True
+
+        await until(released)
+        assert not isinstance(await other.claim(asked), Grant)  # What was on its way, once more: it comes too late.
+        await wins(other, bid(asked.election))
+
+
+async def test_a_row_that_somebody_keeps_locked_is_told_of_and_others_go_on(cluster: MariaDbCluster) -> None:
+    election = a_name()
+    async with from_url(f"{cluster.url}?timeout=2") as store:
+        grant = await wins(store, bid(election, ttl_ns=60 * 10**9))
+        lock = (
+            f"BEGIN; SELECT 1 FROM test.tenure_office WHERE election = '{election}' FOR UPDATE; SELECT SLEEP(4); COMMIT"
+        )
+        locking = asyncio.create_task(sql(cluster, lock))
+
+        async def locked() -> bool:
+            found = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(4)%'"
+            return await sql(cluster, found) == "1"
+
+        await until(locked)
+        with pytest.raises(Refused, match="keeps the row locked"):
+            await store.renew(grant)
+        await wins(store, bid(a_name()))
+        await locking
+        assert await store.renew(grant) == grant
+
+
+async def _count(pair: MariaDbCluster, election: str) -> bool:
+    found = await sql(pair, f"SELECT COUNT(*) FROM test.tenure_office WHERE election = '{election}'", pair.nodes[1])
+    return found == "1"
+
+
+async def test_tokens_rise_through_the_promotion_of_a_replica_that_missed_the_last_ones() -> None:
+    with MariaDbCluster(2) as pair:
+        election = a_name()
+        first, second = pair.nodes
+        with pytest.raises(Refused, match="is read-only, as a replica is"):
+            async with from_url(at(pair, 1)):
+                pass
+        async with from_url(at(pair, 0)) as store:
+            known = await wins(store, bid(election, holder := Holder.fresh()))
+            await until(lambda: _count(pair, election))
+            await sql(pair, "STOP SLAVE", second)
+            missed = [await wins(store, bid(election, holder, serial)) for serial in range(2, 30)]
+            await asyncio.to_thread(first.kill)
+        await asyncio.to_thread(pair.promote, second)
+        await sql(pair, "UPDATE test.tenure_office SET expires_us = 0", second)  # and a ttl has passed
+        async with from_url(pair.url) as store:
+            grant = await wins_in_time(store, bid(election))
+            assert (epoch_of(missed[-1].token), epoch_of(grant.token)) == (1, 2)
+            assert grant.token > missed[-1].token > known.token
+            later = await wins(store, bid(a_name()))
+            assert epoch_of(later.token) == 2  # It is the same primary still.
+            # Whoever has been at the later primary does not go back to the one before it.
+            await asyncio.to_thread(second.kill)
+            await asyncio.to_thread(first.start)
+
+            async def refused() -> bool:
+                try:
+                    await store.read(election)
+                except StoreError as error:
+                    return "has gone back" in str(error)
+                return False
+
+            await until(refused)
+
+
+async def test_a_primary_that_is_made_read_only_is_left(cluster: MariaDbCluster) -> None:
+    user = f"app_{token_hex(4)}"
+    await sql(cluster, f"CREATE USER {user}@'%'; GRANT ALL ON test.* TO {user}@'%'")
+    async with from_url(cluster.url.replace("root@", f"{user}@")) as store, from_url(cluster.url) as root:
+        grants = [await wins(each, bid(a_name())) for each in (store, root)]
+        await sql(cluster, "SET GLOBAL read_only = 1")
+        try:
+            for each, grant in zip((store, root), grants, strict=True):
+                with pytest.raises(Refused, match="read-only"):
+                    await each.renew(grant)
+        finally:
+            await sql(cluster, "SET GLOBAL read_only = 0")
+        assert await store.renew(grants[0]) == grants[0]
+
+
+async def test_a_backup_that_is_put_back_is_noticed_by_who_has_seen_more(cluster: MariaDbCluster) -> None:
+    prefix = f"back_{token_hex(4)}_"
+    async with from_url(f"{cluster.url}?prefix={prefix}") as store:
+        asked = bid("x")
+        await wins(store, asked)
+        await sql(cluster, f"UPDATE test.{prefix}store SET last_token = last_token - 1")
+        await asyncio.to_thread(cluster.restart)
+        said: list[str] = []
+
+        async def refused() -> bool:
+            try:
+                await store.claim(Bid("y", asked.holder, 1, asked.ttl_ns))
+            except Refused as error:
+                said.append(str(error))
+            except StoreError:
+                pass
+            return bool(said)
+
+        await until(refused)
+        assert "has gone back to" in said[0]
+
+
+@pytest.mark.parametrize("options", [ENGINE, OBSERVER], ids=["engine", "observer"])
+async def test_a_step_of_the_servers_clock_ends_a_lease_early_unless_observers_judge(
+    options: str, cluster: MariaDbCluster
+) -> None:
+    election = a_name()
+    async with from_url(cluster.url + options) as store, from_url(cluster.url + options) as rival:
+        grant = await wins(store, bid(election, ttl_ns=60 * 10**9))
+        await waits(rival, bid(election))
+        step = f"UPDATE test.tenure_office SET expires_us = expires_us - 3600000000 WHERE election = '{election}'"
+        await sql(cluster, step if options == ENGINE else "SELECT 1")
+        if options == ENGINE:
+            taken = await wins(rival, bid(election))
+            assert taken.token > grant.token
+            assert await store.renew(grant) == Ended(grant.bid, grant.token)
+        else:
+            told = f"SELECT expires_us FROM test.tenure_office WHERE election = '{election}'"
+            assert int(await sql(cluster, told)) >= 2**62  # No clock of the server's comes to that.
+            assert await store.renew(grant) == grant
+
+
+async def test_a_leap_of_our_clock_changes_nothing_where_the_server_judges(cluster: MariaDbCluster) -> None:
+    clock = LeapingClock()
+    async with MySqlStore(settings_of(cluster.url), clock=clock) as store:
+        grant = await wins(store, bid(a_name()))
+        clock.ahead_ns += 3600 * 10**9
+        assert await store.renew(grant) == grant
+
+
+async def test_an_observer_whose_own_clock_leaps_counts_anew_what_has_changed(cluster: MariaDbCluster) -> None:
+    election, clock = a_name(), LeapingClock()
+    leaper = MySqlStore(settings_of(f"{cluster.url}{OBSERVER}"), clock=clock)
+    async with from_url(f"{cluster.url}{OBSERVER}") as store, leaper:
+        grant = await wins(store, bid(election, ttl_ns=60 * 10**9))
+        await waits(leaper, bid(election))
+        assert await store.renew(grant) == grant
+        clock.ahead_ns += 3600 * 10**9
+        await waits(leaper, bid(election))
+        clock.ahead_ns += 61 * 10**9
+        taken = await wins(leaper, bid(election))
+        assert taken.token > grant.token
+
+
+@pytest.mark.timeout(120)
+async def test_no_two_are_in_office_while_connections_are_ended_at_any_moment(cluster: MariaDbCluster) -> None:
+    url = f"{cluster.url}?prefix=scuffle_{token_hex(4)}_"
+
+    async def end_all() -> None:
+        ids = await sql(cluster, "SELECT id FROM information_schema.processlist WHERE db = 'test'")
+        for number in ids.split():
+            with suppress(EngineFailed):  # It has ended by itself.
+                await sql(cluster, f"KILL {number}")
+
+    tokens = await scuffle(lambda: from_url(url), end_all, rounds=6)
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) >= 30

@@ -1,0 +1,161 @@
+"""Redlock on real servers: what a minority that fails costs, and what it cannot promise."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tenure.errors import Refused, StaleToken, StoreError, Unreachable
+from tenure.model import Bid, Ended, Grant, Holder, Token
+from tenure.sinks import SQLiteSink
+from tenure.stores.redis.redlock import RedlockStore, from_url
+from tenure.testing.engines import RedisCluster
+
+MINUTE_NS = 60 * 10**9
+
+
+@pytest.fixture
+def servers() -> Iterator[RedisCluster]:
+    with RedisCluster(5, independent=True) as running:
+        yield running
+
+
+async def granted(store: RedlockStore, election: str, ttl_ns: int = MINUTE_NS) -> Grant:
+    answer = await store.claim(Bid(election, Holder.fresh(), 1, ttl_ns))
+    assert isinstance(answer, Grant), answer
+    return answer
+
+
+def test_tokens_rise_although_majorities_share_one_server_only(servers: RedisCluster) -> None:
+    async def run() -> list[int]:
+        tokens = []
+        async with from_url(servers.url) as store:
+            assert store.identity.startswith("redlock/")
+        for down in ((0, 1), (3, 4), (0, 4)):
+            for index in down:
+                servers.nodes[index].kill()
+            async with from_url(servers.url) as store:  # It has seen nothing.
+                for _ in range(3):
+                    grant = await granted(store, "rising")
+                    tokens.append(int(grant.token))
+                    assert await store.renew(grant) == grant
+                    await store.release(grant.bid)
+            for index in down:
+                servers.nodes[index].start()
+        return tokens
+
+    tokens = asyncio.run(run())
+    assert tokens == sorted(set(tokens)), tokens
+    assert len(tokens) == 9
+
+
+def test_without_a_majority_nothing_is_granted_and_with_one_again_it_is(servers: RedisCluster) -> None:
+    async def run() -> None:
+        async with from_url(servers.url, timeout="1") as store:
+            grant = await granted(store, "minority")
+            for node in servers.nodes[:2]:
+                node.pause()
+            assert await store.renew(grant) == grant  # Nobody waits for those who are silent.
+            servers.nodes[2].kill()
+            with pytest.raises(StoreError, match="servers did not answer"):
+                await store.renew(grant)
+            with pytest.raises(StoreError, match="servers did not answer"):
+                await granted(store, "another")
+            with pytest.raises(StoreError):
+                await store.read("minority")
+            for node in servers.nodes[:2]:
+                node.resume()
+            assert await store.renew(grant) == grant
+
+    asyncio.run(run())
+
+
+def test_the_first_time_all_servers_must_answer_and_afterwards_a_majority(servers: RedisCluster) -> None:
+    async def name() -> str:
+        async with from_url(servers.url) as store:
+            return store.identity
+
+    servers.nodes[4].kill()
+    with pytest.raises(Unreachable, match="the first time all 5 servers must answer"):
+        asyncio.run(name())
+    servers.nodes[4].start()
+    named = asyncio.run(name())
+    servers.nodes[0].kill()
+    assert asyncio.run(name()) == named
+    for node in servers.nodes[1:4]:
+        servers.ctl("SET", "tenure:id", node.name, node=node)
+    with pytest.raises(Refused, match="belong to different sets"):
+        asyncio.run(name())
+
+
+def test_servers_that_forget_make_two_majorities_and_tokens_that_do_not_rise() -> None:
+    with RedisCluster(3, independent=True, persistent=False) as servers:
+
+        async def run() -> None:
+            async with from_url(servers.url, timeout="1") as ada_store, from_url(servers.url) as bob_store:
+                servers.nodes[2].kill()
+                ada = await granted(ada_store, "forgotten")
+                servers.nodes[1].kill()
+                for node in servers.nodes[1:]:
+                    node.start()  # Without its data.
+                asked, bob = Bid("forgotten", Holder.fresh(), 1, MINUTE_NS), None
+                async with asyncio.timeout(30):  # A connection may first have to learn that it broke.
+                    while not isinstance(bob, Grant):
+                        with suppress(StoreError):
+                            bob = await bob_store.claim(asked)
+                assert bob.token <= ada.token  # A minute before hers ends. She is told at her next renewal:
+                assert await ada_store.renew(ada) == Ended(ada.bid, ada.token)
+
+        asyncio.run(run())
+
+
+PAUSED = """
+import asyncio, sys
+from tenure.model import Bid, Holder
+from tenure.stores.redis.redlock import from_url
+
+async def main() -> None:
+    async with from_url(sys.argv[1]) as store:
+        grant = await store.claim(Bid("paused", Holder.fresh(), 1, 1_000_000_000))
+        print(grant.token, flush=True)
+        sys.stdin.readline()  # Stopped here, for longer than its ttl: it does not look at the clock, as most programs do not.
+        print("writes", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_client_that_is_paused_past_its_validity_writes_on_and_only_the_fence_refuses_it(
+    servers: RedisCluster, tmp_path: Path
+) -> None:
+    sink, plain = SQLiteSink(tmp_path / "books.db"), []
+    command = [sys.executable, "-c", PAUSED, servers.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as ada:
+        assert ada.stdout is not None
+        assert ada.stdin is not None
+        token = int(ada.stdout.readline())
+        ada.send_signal(signal.SIGSTOP)
+
+        async def succeed() -> int:
+            async with from_url(servers.url) as store:
+                bid = Bid("paused", Holder.fresh(), 1, MINUTE_NS)
+                answer = await store.claim(bid)
+                while not isinstance(answer, Grant):
+                    await store.changed(answer)
+                    answer = await store.claim(bid)
+                await sink.seal("paused", answer.token)
+                return int(answer.token)
+
+        assert asyncio.run(succeed()) > token
+        ada.send_signal(signal.SIGCONT)
+        ada.stdin.write("\n")
+        ada.stdin.flush()
+        plain.append(ada.stdout.readline().strip())
+    assert plain == ["writes"]  # Nothing has kept it from that.
+    with pytest.raises(StaleToken):
+        asyncio.run(sink.seal("paused", Token(token)))

@@ -1,0 +1,1 @@
+"""Sinks on real servers."""

@@ -1,0 +1,191 @@
+"""Tables with triggers refuse whoever presents no valid token, whatever it is that writes."""
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from tenure.errors import ConfigError, StaleToken, UnverifiedToken
+from tenure.sinks.postgresql import PsycopgSink, fenced_engine, guard_sync
+from tenure.testing.engines import EngineFailed, PostgresCluster
+
+FENCE = "books'%\\"
+OLD, NEW = (SimpleNamespace(fence=FENCE, token=token) for token in (1, 2))
+PRESENT = "BEGIN; SELECT tenure_fence.present('books''%\\', {}); {}; COMMIT"
+
+
+@pytest.fixture
+def sink(postgresql: PostgresCluster) -> Iterator[PsycopgSink]:
+    postgresql.sql('DROP SCHEMA IF EXISTS tenure_fence CASCADE; DROP TABLE IF EXISTS "Led ger", events, child')
+    postgresql.sql(
+        'CREATE TABLE "Led ger" (id int PRIMARY KEY, cents int); INSERT INTO "Led ger" VALUES (1, 0), (2, 0)'
+    )
+    with PsycopgSink(postgresql.url) as opened:
+        opened.install_triggers('"Led ger"', fence=FENCE)
+        yield opened
+
+
+WRITES = [
+    'INSERT INTO "Led ger" VALUES (3, 0)',
+    'INSERT INTO "Led ger" VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET cents = 5',
+    'UPDATE "Led ger" SET cents = 7',
+    'UPDATE "Led ger" SET cents = 7 WHERE false',
+    'DELETE FROM "Led ger"',
+    'TRUNCATE "Led ger"',
+    'COPY "Led ger" FROM STDIN;\n9\t9\n\\.\n',
+    'MERGE INTO "Led ger" USING (SELECT 1 AS id) AS new ON "Led ger".id = new.id WHEN MATCHED THEN DELETE',
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.usefixtures("sink")
+def test_psql_is_refused_without_a_token(write: str, postgresql: PostgresCluster) -> None:
+    with pytest.raises(EngineFailed, match="this transaction has presented no token for fence books"):
+        postgresql.sql(write)
+    assert postgresql.sql('SELECT sum(cents), count(*) FROM "Led ger"') == "0|2"
+
+
+def test_the_token_must_be_that_of_the_seal_and_is_gone_with_the_transaction(
+    sink: PsycopgSink, postgresql: PostgresCluster
+) -> None:
+    write = 'UPDATE "Led ger" SET cents = cents + 1'
+    with pytest.raises(EngineFailed, match="was never sealed"):
+        postgresql.sql(PRESENT.format(1, write))
+    sink.admit(FENCE, 1)
+    postgresql.sql(PRESENT.format(1, write))
+    with pytest.raises(EngineFailed, match="presented no token"):
+        postgresql.sql(f"{PRESENT.format(1, write)}; {write}")
+    sink.admit(FENCE, 2)
+    with pytest.raises(EngineFailed, match="token 1 is stale"):
+        postgresql.sql(PRESENT.format(1, write))
+    for rubbish in ("-1", "99999999999999999999", "seven"):
+        setting = f"set_config('tenure.f_' || md5('books''%\\'), '{rubbish}', true)"
+        with pytest.raises(EngineFailed, match=r"is no token|was never sealed"):
+            postgresql.sql(f"BEGIN; SELECT {setting}; {write}; COMMIT")
+    assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "4"
+
+
+def test_transactions_of_the_sink_and_guards_present_their_token(
+    sink: PsycopgSink, postgresql: PostgresCluster
+) -> None:
+    with sink.transaction(OLD) as connection:
+        connection.execute('UPDATE "Led ger" SET cents = 1 WHERE id = 1')
+    with psycopg.connect(postgresql.url) as own:
+        guard_sync(own, OLD)
+        own.execute('UPDATE "Led ger" SET cents = 1 WHERE id = 2')
+    with sink.transaction(NEW) as connection:
+        connection.execute('UPDATE "Led ger" SET cents = cents + 1')
+    with pytest.raises(StaleToken, match="highest seen is 2"), sink.transaction(OLD) as connection:
+        connection.execute('UPDATE "Led ger" SET cents = 99')
+    with pytest.raises(StaleToken), psycopg.connect(postgresql.url) as own:
+        guard_sync(own, OLD)
+    assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "4"
+
+
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_a_trigger_does_not_believe_a_view_that_is_older_than_the_seal(
+    level: str, sink: PsycopgSink, postgresql: PostgresCluster
+) -> None:
+    sink.admit(FENCE, 1)
+    with psycopg.connect(postgresql.url, autocommit=True) as old:
+        old.execute(f"BEGIN ISOLATION LEVEL {level}".encode())
+        old.execute('SELECT count(*) FROM "Led ger"')
+        old.execute("SELECT tenure_fence.present(%s, 1)", (FENCE,))
+        sink.admit(FENCE, 2)
+        with pytest.raises(psycopg.Error) as told:
+            old.execute('UPDATE "Led ger" SET cents = 99')
+        assert told.value.sqlstate == ("TN001" if level == "READ COMMITTED" else "40001")
+        old.execute("ROLLBACK")
+    assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "0"
+
+
+def test_installing_is_idempotent_listed_and_undone(sink: PsycopgSink, postgresql: PostgresCluster) -> None:
+    table = 'public."Led ger"'
+    assert sink.fenced_tables() == {table: FENCE}
+    before = postgresql.sql("SELECT oid FROM pg_trigger WHERE tgname = 'tenure_fence'")
+    sink.install_triggers(table, fence=FENCE)
+    assert postgresql.sql("SELECT oid FROM pg_trigger WHERE tgname = 'tenure_fence'") == before
+    sink.install_triggers(table, fence="another")
+    assert sink.fenced_tables() == {table: "another"}
+    postgresql.sql('ALTER TABLE "Led ger" DISABLE TRIGGER tenure_fence')
+    assert sink.fenced_tables() == {}
+    sink.remove_triggers(table)
+    sink.remove_triggers(table)
+    postgresql.sql('UPDATE "Led ger" SET cents = 7')
+
+
+def test_partitions_and_cascades_are_covered(sink: PsycopgSink, postgresql: PostgresCluster) -> None:
+    postgresql.sql("CREATE TABLE events (id int) PARTITION BY RANGE (id)")
+    postgresql.sql("CREATE TABLE events_1 PARTITION OF events FOR VALUES FROM (0) TO (10)")
+    sink.install_triggers("events", fence=FENCE)
+    assert set(sink.fenced_tables()) == {"public.events", "public.events_1", 'public."Led ger"'}
+    for table in ("events", "events_1"):
+        with pytest.raises(EngineFailed, match="presented no token"):
+            postgresql.sql(f"INSERT INTO {table} VALUES (1)")  # noqa: S608
+    sink.remove_triggers('"Led ger"')
+    postgresql.sql('CREATE TABLE child (id int REFERENCES "Led ger" ON DELETE CASCADE); INSERT INTO child VALUES (1)')
+    sink.install_triggers("child", fence=FENCE)
+    with pytest.raises(EngineFailed, match="presented no token"):
+        postgresql.sql('DELETE FROM "Led ger" WHERE id = 1')
+
+
+@pytest.mark.parametrize("table", ["nowhere", "", "a b c", "pg_locks", "tenure_fence.fences"])
+def test_what_is_no_table_of_ones_own_is_refused(table: str, sink: PsycopgSink) -> None:
+    with pytest.raises(ConfigError, match="table"):
+        sink.install_triggers(table, fence=FENCE)
+
+
+def test_sessions_of_sqlalchemy_are_fenced(sink: PsycopgSink, postgresql: PostgresCluster) -> None:
+    engine = create_engine(postgresql.url.replace("postgresql:", "postgresql+psycopg:"))
+    fenced = fenced_engine(engine, OLD)
+    write = text('UPDATE "Led ger" SET cents = cents + 1 WHERE id = 1')
+    with pytest.raises(UnverifiedToken), Session(fenced) as session:  # noqa: PT012
+        session.execute(write)
+        session.commit()
+    sink.admit(FENCE, 1)
+    with Session(fenced) as session:
+        session.execute(write)
+        session.commit()
+        session.execute(write)
+        session.commit()
+    sink.remove_triggers('"Led ger"')
+    with pytest.raises(StaleToken, match="highest seen is 2"), fenced.begin() as connection:  # noqa: PT012
+        connection.execute(write)
+        sink.admit(FENCE, 2)  # It waits for nobody.
+    with engine.begin() as connection:  # What it was made of is as it was.
+        connection.execute(write)
+    autocommit = fenced_engine(engine.execution_options(isolation_level="AUTOCOMMIT"), NEW)
+    with pytest.raises(ConfigError, match="AUTOCOMMIT"), autocommit.begin() as connection:
+        connection.execute(text("SELECT 1"))
+    engine.dispose()
+    assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "3"
+
+
+def test_async_sessions_of_sqlalchemy_are_fenced(sink: PsycopgSink, postgresql: PostgresCluster) -> None:
+    sink.admit(FENCE, 1)
+    write = text('UPDATE "Led ger" SET cents = cents + 1 WHERE id = 1')
+
+    async def run() -> None:
+        engine = create_async_engine(postgresql.url.replace("postgresql:", "postgresql+asyncpg:"))
+        fenced = AsyncEngine(fenced_engine(engine.sync_engine, OLD))
+        async with AsyncSession(fenced) as session:
+            await session.execute(write)
+            await session.commit()
+        await asyncio.to_thread(sink.admit, FENCE, 2)
+        async with AsyncSession(fenced) as session:
+            with pytest.raises(StaleToken, match="highest seen is 2"):
+                await session.execute(write)
+        await asyncio.to_thread(sink.remove_triggers, '"Led ger"')
+        async with AsyncSession(fenced) as session:
+            await session.execute(write)
+            with pytest.raises(StaleToken, match="highest seen is 2"):
+                await session.commit()
+        await engine.dispose()
+
+    asyncio.run(run())
+    assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "1"
