@@ -44,7 +44,7 @@ SCHEMES: Final[dict[str, _Scheme]] = {
 
 _BEST_EFFORT: Final = (
     "is best effort: a failover, a restart without data or a jump of its clock can make two leaders at once, and tokens go back."
-    " Use etcd://, zookeeper://, consul://, kubernetes:// or sqlite:// where that must not happen."
+    " Use etcd://, zookeeper://, consul://, kubernetes://, postgresql://, mysql:// or sqlite:// where that must not happen."
     " If two leaders for a while do no harm, say so: accept_best_effort=True, --accept-best-effort or"
     " TENURE_ACCEPT_BEST_EFFORT=1."
 )

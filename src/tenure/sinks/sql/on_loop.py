@@ -165,9 +165,16 @@ class LoopSink(Generic[Raw]):
         finally:
             self._driver.drop(kept.raw)
 
-    async def admit(self, fence: str, token: int) -> None:
-        """Do what ``seal`` does, for those who keep a durable mark here: raise it to ``token``, or raise StaleToken."""
-        await self.seal(fence, checked(fence, token))
+    async def admit(self, fence: str, token: int, *, known_only: bool = False) -> None:
+        """Raise the fence to ``token``, for services and workers that keep their mark here (see ``AsyncMark``).
+
+        A token that the fence stands at costs a read. With ``known_only`` a higher one raises UnverifiedToken.
+        """
+        number, highest = checked(fence, token), await self.highest(fence)
+        if known_only and number > highest:
+            raise UnverifiedToken(number, highest)
+        if number != highest:
+            await self.seal(fence, number)
 
     async def highest(self, fence: str) -> int:
         """Return the highest token seen; 0: none. It may be larger by the time that you read it."""

@@ -98,6 +98,8 @@ class BoundOnThread(Generic[Raw]):
 class ThreadSink(Generic[Raw]):
     """What all sinks over drivers that have in common."""
 
+    blocks = True  # as a Mark
+
     def __init__(
         self, dialect: Dialect, driver: ThreadDriver[Raw], limits: Limits, connections_max: int, verify: Verify | None
     ) -> None:
@@ -166,9 +168,16 @@ class ThreadSink(Generic[Raw]):
             finally:
                 self._driver.drop(kept.raw)
 
-    def admit(self, fence: str, token: int) -> None:
-        """Do what ``seal`` does, for those who keep a durable mark here: raise it to ``token``, or raise StaleToken."""
-        number = checked(fence, token)
+    def admit(self, fence: str, token: int, *, known_only: bool = False) -> None:
+        """Raise the fence to ``token``, for services and workers that keep their mark here (see ``Mark``).
+
+        A token that the fence stands at costs a read. With ``known_only`` a higher one raises UnverifiedToken.
+        """
+        number, highest = checked(fence, token), self.highest(fence)
+        if known_only and number > highest:
+            raise UnverifiedToken(number, highest)
+        if number == highest:
+            return
         try:
             self._seal_now(fence, number, may_raise=self.verify is None)
         except UnverifiedToken:
