@@ -8,8 +8,7 @@ many tenures, so a write of an earlier tenure of the same process would pass.)
 """
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tenure.clients.consul.client import ConsulClient
 from tenure.clients.consul.failures import Conflict
@@ -19,6 +18,7 @@ from tenure.errors import OutcomeUnknown, StaleToken, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
+from tenure.sinks.over_client import ClientSink
 from tenure.sinks.verifying import confirmed
 
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
@@ -50,7 +50,7 @@ class BoundConsul:
         return await self._sink.txn(self._term, ops)
 
 
-class ConsulSink:
+class ConsulSink(ClientSink[ConsulClient]):
     """Keys in Consul that refuse writes of a leader that was succeeded: ``async with ConsulSink(url) as sink``.
 
     ``cluster`` is a URL as for ``open_store``, or a client that is open and stays the caller's. The fences are keys that
@@ -62,27 +62,14 @@ class ConsulSink:
     whoever deletes that key lets an older leader write until the next seal.
     """
 
+    kind = "consul"
+
     def __init__(
         self, cluster: str | ConsulClient, *, fences: str = "tenure/fence/", verify: Verify | None = None
     ) -> None:
-        self.verify, self._fences = verify, fences
-        self._owns = isinstance(cluster, str)
-        self._client = ConsulClient(settings_of(cluster)) if isinstance(cluster, str) else cluster
+        client = ConsulClient(settings_of(cluster)) if isinstance(cluster, str) else cluster
+        super().__init__(client, owns=client is not cluster, fences=fences, verify=verify)
         self._sealed: dict[str, tuple[int, int]] = {}  # by fence: a token, and the index at which the fence got it
-
-    def __repr__(self) -> str:
-        return f"<consul sink {self._client.address}>"
-
-    async def __aenter__(self) -> Self:
-        if self._owns:
-            await self._client.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._owns:
-            await self._client.__aexit__(kind, error, trace)
 
     def bind(self, term: Bound) -> BoundConsul:
         """Return the sink as ``term`` may use it. It fails once that tenure has been succeeded."""

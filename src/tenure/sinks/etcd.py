@@ -6,8 +6,7 @@ an older leader sends afterwards finds another value there, however long it was 
 """
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.messages import (
@@ -25,6 +24,7 @@ from tenure.errors import OutcomeUnknown, StaleToken, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
+from tenure.sinks.over_client import ClientSink
 from tenure.sinks.verifying import confirmed
 
 _TRIES_MAX: Final = (
@@ -58,7 +58,7 @@ class BoundEtcd:
         return await self._sink.txn(self._term, Txn(tuple(compare), tuple(success), tuple(failure)))
 
 
-class EtcdSink:
+class EtcdSink(ClientSink[EtcdClient]):
     """Keys in an etcd cluster that refuse writes of a leader that was succeeded: ``async with EtcdSink(url) as sink``.
 
     ``cluster`` is a URL as for ``open_store``, or a client that is open and stays the caller's. The fences are keys that
@@ -69,26 +69,13 @@ class EtcdSink:
     a write whose answer was lost: that raises OutcomeUnknown, and may have been carried out.
     """
 
+    kind = "etcd"
+
     def __init__(
         self, cluster: str | EtcdClient, *, fences: str = "tenure/fence/", verify: Verify | None = None
     ) -> None:
-        self.verify, self._fences = verify, fences
-        self._owns = isinstance(cluster, str)
-        self._client = client_of(cluster) if isinstance(cluster, str) else cluster
-
-    def __repr__(self) -> str:
-        return f"<etcd sink {self._client.address}>"
-
-    async def __aenter__(self) -> Self:
-        if self._owns:
-            await self._client.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._owns:
-            await self._client.__aexit__(kind, error, trace)
+        client = client_of(cluster) if isinstance(cluster, str) else cluster
+        super().__init__(client, owns=client is not cluster, fences=fences, verify=verify)
 
     def bind(self, term: Bound) -> BoundEtcd:
         """Return the sink as ``term`` may use it. It fails once that tenure has been succeeded."""

@@ -7,8 +7,7 @@ exact up to 2⁵³ only.
 """
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tenure.clients.redis import RedisClient, Script, settings_of
 from tenure.clients.redis.resp import Argument, Reply
@@ -17,6 +16,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, StaleToken, UnverifiedTok
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
+from tenure.sinks.over_client import ClientSink
 from tenure.sinks.verifying import confirmed
 
 Command = Sequence[Argument]
@@ -92,7 +92,7 @@ class BoundRedis:
         return await self._sink.run(self._term, script, keys, arguments)
 
 
-class RedisSink:
+class RedisSink(ClientSink[RedisClient]):
     """Keys in Redis that refuse writes of a leader that was succeeded: ``async with RedisSink(url) as sink``.
 
     ``server`` is a URL as for ``open_store``, or a client that is open and stays the caller's. The fences are keys that begin
@@ -103,28 +103,15 @@ class RedisSink:
     to know a write whose answer was lost: that raises OutcomeUnknown, and may have been carried out.
     """
 
+    kind = "redis"
+
     def __init__(
         self, server: str | RedisClient, *, fences: str = "tenure:fence:", verify: Verify | None = None
     ) -> None:
         if isinstance(server, str) and server.partition(":")[0] in REDLOCK:
             raise ConfigError("sink", server, "has several servers, and data live in one: write redis://…")
-        self.verify, self._fences = verify, fences
-        self._owns = isinstance(server, str)
-        self._client = RedisClient(settings_of(server)) if isinstance(server, str) else server
-
-    def __repr__(self) -> str:
-        return f"<redis sink {self._client.address}>"
-
-    async def __aenter__(self) -> Self:
-        if self._owns:
-            await self._client.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._owns:
-            await self._client.__aexit__(kind, error, trace)
+        client = RedisClient(settings_of(server)) if isinstance(server, str) else server
+        super().__init__(client, owns=client is not server, fences=fences, verify=verify)
 
     def bind(self, term: Bound) -> BoundRedis:
         """Return the sink as ``term`` may use it. It fails once that tenure has been succeeded."""

@@ -1,40 +1,22 @@
 """MariaDB: a primary, and replicas that copy from it without being waited for."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tenure.testing.engines.asking import run_tool
-from tenure.testing.engines.binaries import Binary
-from tenure.testing.engines.certificates import Tls
-from tenure.testing.engines.cluster import Cluster, EngineFailed, Node
-from tenure.testing.engines.privileges import as_nobody, hand_over, reachable
+from tenure.testing.engines.cluster import Node
+from tenure.testing.engines.database import Database
+from tenure.testing.engines.privileges import as_nobody, hand_over
 
 
-class MariaDbCluster(Cluster):
-    """A primary and ``size - 1`` replicas, read-only ones. ``root`` may do everything, without a password unless one is set.
-
-    ``options`` are settings such as ``--max-connections=5``. A replica is asynchronous: what the primary answered may be
-    missing when ``promote`` makes it the primary.
-    """
+class MariaDbCluster(Database):
+    """``options`` are settings such as ``--max-connections=5``. ``root`` may do everything; replicas are read-only to others."""
 
     engine = "mariadb"
-    ports_per_node = 1
-    inside = reachable()
+    scheme = "mysql"
 
-    def __init__(  # noqa: PLR0913  (each by its name)
-        self,
-        size: int = 1,
-        *,
-        binary: Binary | None = None,
-        isolated: bool = False,
-        tls: Tls | None = None,
-        host: str = "127.0.0.1",
-        password: str = "",
-        options: Sequence[str] = (),
-    ) -> None:
-        super().__init__(size, binary, host, isolated, options)
-        self.tls, self._password = tls, password
-        self.scheme = "mysql"
+    def __init__(self, size: int = 1, **settings: Any) -> None:
+        super().__init__(size, **settings)
         self._replicas: set[Node] = set()
 
     @property
@@ -44,13 +26,7 @@ class MariaDbCluster(Cluster):
         mode = "" if self.tls is None else f"?ssl_ca={self.tls.ca}"
         return f"mysql://root{secret}@{','.join(self.endpoints)}/test{mode}"
 
-    @property
-    def has_quorum(self) -> bool:
-        """Every server serves by itself."""
-        return True
-
     def sql(self, statement: str, *, node: Node | None = None, database: str = "") -> str:
-        """Run SQL as ``root``, and return what it prints; raises EngineFailed."""
         node = node or self.nodes[0]
         where = [
             f"--host={node.host}",
@@ -67,7 +43,6 @@ class MariaDbCluster(Cluster):
         return run_tool([*command, *([database] if database else [])], "mariadb", secret, statement).strip()
 
     def promote(self, node: Node) -> None:
-        """Make a replica a primary; on return it takes writes. The old one, if it runs, does as well."""
         self.sql("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 0", node=node)
         self._replicas.discard(node)
 
@@ -100,17 +75,8 @@ class MariaDbCluster(Cluster):
             *self.options,
         ]
 
-    def serves(self, node: Node) -> bool:
-        return self._says(node, "SELECT 1") == "1"
-
     def leads(self, node: Node) -> bool:
-        return self._says(node, "SELECT @@global.read_only") == "0"
-
-    def _says(self, node: Node, statement: str) -> str:
-        try:
-            return self.sql(statement, node=node)
-        except EngineFailed:
-            return ""
+        return self.says(node, "SELECT @@global.read_only") == "0"
 
     def _install(self, node: Node, data: Path) -> None:
         hand_over(node.folder)

@@ -1,13 +1,11 @@
 """PostgreSQL: a primary, and replicas that stream from it without being waited for."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from tenure.testing.engines.asking import run_tool
-from tenure.testing.engines.binaries import Binary
-from tenure.testing.engines.certificates import Tls
-from tenure.testing.engines.cluster import Cluster, EngineFailed, Node
-from tenure.testing.engines.privileges import as_nobody, hand_over, reachable
+from tenure.testing.engines.cluster import EngineFailed, Node
+from tenure.testing.engines.database import Database
+from tenure.testing.engines.privileges import as_nobody, hand_over
 from tenure.testing.engines.processes import wait_for
 
 _START_S = 60
@@ -24,32 +22,15 @@ _SETTINGS = {
 }
 
 
-class PostgresCluster(Cluster):
-    """A primary and ``size - 1`` replicas. Anybody from this machine is let in as anybody, unless ``password`` is set.
+class PostgresCluster(Database):
+    """``options`` are settings such as ``log_statement=all``. A replica serves reads until ``promote`` makes it the primary.
 
-    ``options`` are settings such as ``log_statement=all``. A replica serves reads, and is asynchronous: what the primary
-    answered may be missing when ``promote`` makes it the primary. ``node.start`` of an old primary does not make it a
-    replica; nothing keeps it from serving, which is what a test of two primaries wants.
+    ``node.start`` of an old primary does not make it a replica; nothing keeps it from serving, which is what a test of two
+    primaries wants.
     """
 
     engine = "postgresql"
-    ports_per_node = 1
-    inside = reachable()
-
-    def __init__(  # noqa: PLR0913  (each by its name)
-        self,
-        size: int = 1,
-        *,
-        binary: Binary | None = None,
-        isolated: bool = False,
-        tls: Tls | None = None,
-        host: str = "127.0.0.1",
-        password: str = "",
-        options: Sequence[str] = (),
-    ) -> None:
-        super().__init__(size, binary, host, isolated, options)
-        self.tls, self._password = tls, password
-        self.scheme = "postgresql"
+    scheme = "postgresql"
 
     @property
     def url(self) -> str:
@@ -58,15 +39,19 @@ class PostgresCluster(Cluster):
         mode = "" if self.tls is None else f"?sslmode=verify-full&sslrootcert={self.tls.ca}"
         return f"postgresql://postgres{secret}@{','.join(self.endpoints)}/postgres{mode}"
 
-    @property
-    def has_quorum(self) -> bool:
-        """Every server serves by itself."""
-        return True
-
-    def sql(self, statement: str, *, node: Node | None = None, database: str = "postgres") -> str:
-        """Run SQL with ``psql`` as the one who may do everything, and return what it prints; raises EngineFailed."""
+    def sql(self, statement: str, *, node: Node | None = None, database: str = "") -> str:
         node = node or self.nodes[0]
-        command = [self.binary.tool, "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-f", "-"]
+        command = [
+            self.binary.tool,
+            "--no-psqlrc",
+            "-qAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            database or "postgres",
+            "-f",
+            "-",
+        ]
         environment = {
             "PGHOST": node.host,
             "PGPORT": str(node.ports[0]),
@@ -84,7 +69,6 @@ class PostgresCluster(Cluster):
         return run_tool(command, "psql", environment, statement).strip()
 
     def promote(self, node: Node) -> None:
-        """Make a replica a primary; on return it takes writes. The old one, if it runs, does as well."""
         self.sql("SELECT pg_promote(true, 60)", node=node)
 
     def command(self, node: Node) -> list[str]:
@@ -103,17 +87,8 @@ class PostgresCluster(Cluster):
         flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [*inside, *as_nobody(), self.binary.program, "-D", str(data), *flags]
 
-    def serves(self, node: Node) -> bool:
-        return self._says(node, "SELECT 1") == "1"
-
     def leads(self, node: Node) -> bool:
-        return self._says(node, "SELECT pg_is_in_recovery()") == "f"
-
-    def _says(self, node: Node, statement: str) -> str:
-        try:
-            return self.sql(statement, node=node)
-        except EngineFailed:
-            return ""
+        return self.says(node, "SELECT pg_is_in_recovery()") == "f"
 
     def _prepare(self, node: Node, data: Path) -> None:
         hand_over(node.folder)
