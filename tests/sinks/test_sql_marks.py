@@ -17,7 +17,7 @@ from tenure.web import FencedWSGI, Guard, Route
 FENCE = "etcd://h1/marks"
 
 
-async def keeps_the_rule(mark: Any, fence: str) -> None:
+async def highest_after_use(mark: Any, fence: str) -> object:
     await admit(mark, fence, Token(3), None)
     await admit(mark, fence, Token(3), lambda *_: False)  # It is known, so nobody is asked.
     with pytest.raises(StaleToken, match="token 2 is stale: the highest seen is 3"):
@@ -25,36 +25,29 @@ async def keeps_the_rule(mark: Any, fence: str) -> None:
     with pytest.raises(UnverifiedToken):
         await admit(mark, fence, Token(2**62), lambda *_: False)
     await admit(mark, fence, Token(4), lambda *_: True)
-    assert await _highest(mark, fence) == 4
+    highest = await _finished(mark.highest(fence))
+    await _finished(mark.close())
+    return highest
 
 
-async def _highest(mark: Any, fence: str) -> object:
-    found = mark.highest(fence)
-    return await found if asyncio.iscoroutine(found) else found
+async def _finished(answer: Any) -> object:
+    return await answer if asyncio.iscoroutine(answer) else answer
 
 
 @pytest.mark.parametrize("kind", [PostgresSink, PsycopgSink])
 def test_postgresql_is_a_mark(kind: Any, postgresql: PostgresCluster) -> None:
-    async def run() -> None:
-        mark = kind(postgresql.url)
-        await keeps_the_rule(mark, f"{FENCE}-{kind.__name__}")
-        closed = mark.close()
-        if asyncio.iscoroutine(closed):
-            await closed
+    async def run() -> object:
+        return await highest_after_use(kind(postgresql.url), f"{FENCE}-{kind.__name__}")
 
-    asyncio.run(run())
+    assert asyncio.run(run()) == 4
 
 
 @pytest.mark.parametrize("kind", [MySQLSink, PyMySQLSink])
 def test_mysql_is_a_mark(kind: Any, mariadb: MariaDbCluster) -> None:
-    async def run() -> None:
-        mark = kind(mariadb.url)
-        await keeps_the_rule(mark, f"{FENCE}-{kind.__name__}")
-        closed = mark.close()
-        if asyncio.iscoroutine(closed):
-            await closed
+    async def run() -> object:
+        return await highest_after_use(kind(mariadb.url), f"{FENCE}-{kind.__name__}")
 
-    asyncio.run(run())
+    assert asyncio.run(run()) == 4
 
 
 def test_a_known_token_is_not_written_again(postgresql: PostgresCluster) -> None:
