@@ -78,13 +78,12 @@ class Candidate:
         return self.held.valid_until if self.held else None
 
     def step(self, event: on.Event, now: int, chance: float = 0.5) -> list[do.Effect]:
-        """Take one event at the instant ``now`` and return what should be done, in order. ``chance`` in [0, 1) is this step's
-        lot; drivers draw it anew each time, or candidates that fail together will come back together. Raises ClockError, and
-        changes nothing, if ``now`` is earlier than it was.
+        """Take one event at the instant ``now`` and return what should be done, in order. ``chance`` in [0, 1) is its lot; drivers
+        draw it anew each time, or who fail together come back together. Raises ClockError, and changes nothing, if ``now`` is past.
         """
+        if now < (before := self._now if self._cohort is None else self._cohort.now):
+            raise ClockError(now, before)
         self.leave()
-        if now < self._now:
-            raise ClockError(now, self._now)
         self._now, self._chance = now, chance
         self._out = []
         # Time first, but a body that has ended needs no telling to stop.

@@ -44,7 +44,10 @@ class Held:
     @property
     def margin_ns(self) -> int | None:
         """The least that was left of the validity when a renewal came; None: none has come yet."""
-        least, joined, cohort = self._margin_ns, self._joined, self._cohort
+        while True:
+            cohort, joined, least = self._cohort, self._joined, self._margin_ns
+            if self._cohort is cohort:  # else these are of different times
+                break
         if cohort is not None:
             together = cohort.least_margin_ns(joined)
             if least is None or (together is not None and together < least):

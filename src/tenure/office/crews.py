@@ -93,8 +93,12 @@ class Crew:
             if not self._passing and self.cohort.admit(seat):
                 seat.crew = self
                 seat.look_after_time()
-                return
-        self.group.discard(grant)
+
+    def strike_off(self, waiting: list[Asked[Renewing]]) -> None:
+        """Have the store renew none of these any more who are not in the cohort, whether or not they could be told."""
+        for one in waiting:
+            if one.effect.grant.bid not in self.cohort.members:
+                self.group.discard(one.effect.grant)
 
     def look_after(self, outcome: Roll | No | Unknown) -> None:
         """Do for seats what nobody else does while they are calm: not for all of them every time."""

@@ -188,6 +188,7 @@ class Rounds:
             crew.look_after(outcome)
             self._timetable.set(begun, None)  # Last: if one of them raises, the rest look after the time themselves.
         finally:
+            crew.strike_off(begun.waiting)
             self._enrol(crew)  # Once more: the last of them may have left before the first newcomer was taken in.
 
     def _enrol(self, crew: Crew) -> None:
@@ -202,6 +203,8 @@ class Rounds:
 async def _renewed(crew: Crew) -> Roll | No | Unknown:
     call = in_time(crew.store, crew.timing.attempt_timeout_ns, "renew", crew.group.renew())
     outcome = await outcome_of(call)
+    if isinstance(outcome, Ok) and not isinstance(outcome.value, Roll):
+        raise TypeError(f"a group answered {outcome.value!r}")
     return outcome.value if isinstance(outcome, Ok) else outcome
 
 

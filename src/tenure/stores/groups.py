@@ -33,7 +33,10 @@ class ListedGroup:
         answers = await self._store.renew_together(grants)
         if len(answers) != len(grants):  # Whose answers these are cannot be known, so nobody may hear one.
             raise ValueError(f"{len(answers)} answers to {len(grants)} renewals")
-        ended = frozenset(answer.bid for answer in answers if isinstance(answer, Ended))
+        if not all(isinstance(answer, Grant | Ended) for answer in answers):
+            raise TypeError(f"renew_together answered {answers!r}")
+        # Whatever is not this very tenure is not what was asked for: who is not named here goes on.
+        ended = frozenset(grant.bid for grant, answer in zip(grants, answers, strict=True) if answer != grant)
         asked = () if self._asks is None else tuple(grant for grant in grants if self._asks.resign_asked(grant))
         return Roll(ended, asked)
 

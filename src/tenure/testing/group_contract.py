@@ -70,6 +70,31 @@ async def _named(play: Play) -> None:
     expect(answer == Ended(ended.bid, ended.token), f"a tenure that had ended was revived by its group: {answer}")
 
 
+@GROUPS.keep("group-tells-tenures-of-one-office-apart")
+async def _apart(play: Play) -> None:
+    """Two candidates of a process may hold an office one after the other, and be renewed by one request."""
+    group, (first,) = await _crowd(play, 1)
+    if group is None:
+        return
+    store = first.store
+    assert isinstance(store, CanRenewTogether), "it has a group"
+    rival = Candidate(store, first.election, play.ttl_ns)
+    ended = await first.wins()
+    await first.leaves()
+    lasts = await rival.wins()
+    for grants in ([ended, lasts], [lasts, ended]):
+        got = await store.renew_together(grants)
+        answers = [Ended(grant.bid, grant.token) if grant == ended else grant for grant in grants]
+        expect(got == answers, f"of two tenures of one office the second lasts, and {grants} got {got}")
+        for grant in grants:
+            group.add(grant)
+        named = (await group.renew()).ended
+        expect(named == {ended.bid}, f"of two tenures of one office the second lasts, and {set(named)} were named")
+        for grant in grants:
+            group.discard(grant)
+    await rival.keeps(lasts)
+
+
 @GROUPS.keep("cancelled-group-renewal-leaves-nothing")
 async def _cancelled_renewal(play: Play) -> None:
     group, crowd = await _crowd(play, 2)

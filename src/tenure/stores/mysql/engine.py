@@ -21,7 +21,7 @@ from tenure.stores.mysql.settings import MySqlSettings
 from tenure.stores.mysql.statements import renewal, statements_for
 from tenure.stores.sql.link import Link
 from tenure.stores.sql.lookout import Lookout
-from tenure.stores.sql.rows import Ask, Office, Taken, epoch_of, microseconds
+from tenure.stores.sql.rows import Ask, Lasting, Office, Taken, epoch_of, microseconds
 
 _NO_TABLE = 1146
 _MAY_NOT_CREATE = (1142, 1044)
@@ -129,22 +129,24 @@ class MySqlEngine:
         self._latest_token = max(self._latest_token, token)
         return token
 
-    async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> dict[str, tuple[int, bool]]:
+    async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> Lasting:
         elections = [grant.bid.election for grant in grants]
         tenures = [part for grant in grants for part in (*_whose(grant.bid), grant.token)]
-        by_election = {grant.bid.election: grant for grant in grants}
+        by_tenure = {(grant.bid.election, int(grant.token)): grant for grant in grants}
 
-        async def prolong(session: MySqlSession) -> dict[str, tuple[int, bool]]:
+        async def prolong(session: MySqlSession) -> Lasting:
             await self._check(session, "renew")
             arguments = [observed, *(election.encode() for election in elections), *tenures]
             await session.run(renewal(self._sql.renew, len(grants)), arguments)
             # Whatever is ours now and has not ended was so a moment ago, and was prolonged: nobody else does that.
-            lasting: dict[str, tuple[int, bool]] = {}
+            lasting: Lasting = {}
             for row in await self._rows(session, elections, "renew"):
                 office = _office(row)
-                grant = by_election[office.election]
-                if office.is_of(grant.bid) and office.token == grant.token and not _ended(office):
-                    lasting[office.election] = (office.version, office.resign_asked)
+                grant = by_tenure.get(
+                    (office.election, office.token)
+                )  # None: it is of somebody whom we did not ask for
+                if grant is not None and office.is_of(grant.bid) and not _ended(office):
+                    lasting[office.election, office.token] = (office.version, office.resign_asked)
             return lasting
 
         return await self.link.run("renew", prolong, within_s)

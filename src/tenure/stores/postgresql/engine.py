@@ -15,7 +15,7 @@ from tenure.stores.postgresql.settings import PostgresSettings
 from tenure.stores.postgresql.statements import channel_of, statements_for
 from tenure.stores.sql.link import Link
 from tenure.stores.sql.lookout import Lookout
-from tenure.stores.sql.rows import COUNTER_MAX, Ask, Office, Taken, epoch_of, microseconds, packed
+from tenure.stores.sql.rows import COUNTER_MAX, Ask, Lasting, Office, Taken, epoch_of, microseconds, packed
 
 _IDENTITY: Final = (
     "SELECT s.id, c.system_identifier, pg_sequence_last_value('{schema}.token') AS counted"
@@ -126,7 +126,7 @@ class PostgresEngine:
 
         return await self._run("claim", take, within_s)
 
-    async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> dict[str, tuple[int, bool]]:
+    async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> Lasting:
         bids = [grant.bid for grant in grants]
         columns: list[Sequence[Any]] = [
             [bid.election for bid in bids],
@@ -138,7 +138,7 @@ class PostgresEngine:
             [microseconds(bid.ttl_ns) for bid in bids],
         ]
         rows = await self._fetch("renew", self._sql.renew, [*columns, observed], within_s)
-        return {row["election"]: (row["version"], row["asked"]) for row in rows}
+        return {(row["election"], row["token"]): (row["version"], row["asked"]) for row in rows}
 
     async def release(self, bid: Bid, marks: list[str], within_s: float) -> None:
         async def leave(session: PostgresSession) -> None:

@@ -49,7 +49,7 @@ FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::
     AS g (election, token, host, pid, nonce, serial, ttl_us)
 WHERE o.election = g.election AND o.token = g.token AND o.host = g.host AND o.pid = g.pid AND o.nonce = g.nonce
     AND o.serial = g.serial AND o.expires > clock_timestamp()
-RETURNING o.election, o.version, (o.resign = o.token) IS TRUE AS asked"""
+RETURNING o.election, o.token, o.version, (o.resign = o.token) IS TRUE AS asked"""
 _MINE: Final = "o.election = $1 AND o.host = $2 AND o.pid = $3 AND o.nonce = $4 AND o.serial = $5"
 # Whoever listens hears of it once the row is free, and not before.
 _RELEASE: Final = """

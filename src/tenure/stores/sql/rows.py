@@ -19,6 +19,10 @@ _INTEGER_MAX: Final = 2**63 - 1
 _TEXT_MAX_BYTES: Final = 1024
 _ADDRESS_MAX_BYTES: Final = 4096
 
+# By election *and* token: two candidates of one process may have had the same office, one after the other.
+Lasting = dict[tuple[str, int], tuple[int, bool]]
+"""Tenures that last: the version of the row, and whether somebody asks its holder to resign."""
+
 
 @dataclass(frozen=True, slots=True)
 class Office:

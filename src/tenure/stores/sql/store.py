@@ -19,7 +19,7 @@ from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
 from tenure.stores.base import ElectionStatus, Traits, Wake
 from tenure.stores.sql.lookout import Lookout
 from tenure.stores.sql.places import Place, Places, Sightings
-from tenure.stores.sql.rows import Ask, Office, Taken, check_address, check_bid, check_text
+from tenure.stores.sql.rows import Ask, Lasting, Office, Taken, check_address, check_bid, check_text
 from tenure.stores.sql.settings import SqlSettings
 
 # What the doctor's own elections are called. It is not told of as an election, and its row stays: to delete one is a right that
@@ -48,8 +48,8 @@ class Engine(Protocol):
         """Take the row for a bid, or return who has it. None: it changed meanwhile."""
         ...
 
-    async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> dict[str, tuple[int, bool]]:
-        """Prolong all of these that last: by election, the version of the row and whether somebody asks to resign."""
+    async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> Lasting:
+        """Prolong all of these that last, and return those."""
         ...
 
     async def release(self, bid: Bid, marks: list[str], within_s: float) -> None:
@@ -190,13 +190,13 @@ class SqlStore:
     async def _renew(self, grants: list[Grant]) -> list[Grant | Ended]:
         sent_at = self._clock.now()
         asked = [grant for grant in grants if not self._is_over(grant, sent_at)]
-        lasting: dict[str, tuple[int, bool]] = {}
+        lasting: Lasting = {}
         if asked:
             within_s = min(self._within_s(grant.bid) for grant in asked)
             lasting = await self._engine.renew(asked, within_s, observed=self.sql.observed)
         answers: list[Grant | Ended] = []
         for grant in grants:
-            found = lasting.get(grant.bid.election) if grant in asked else None
+            found = lasting.get((grant.bid.election, grant.token)) if grant in asked else None
             place = self._places.holding(grant)
             if found is not None:
                 self._seen.see_version(grant.bid.election, grant.token, found[0], self._clock.now())
