@@ -179,6 +179,15 @@ def test_an_answer_that_comes_after_the_deadline_revives_nobody() -> None:
     assert not cohort.admit(member)
 
 
+def test_an_answer_at_the_very_deadline_is_too_late() -> None:
+    member = Member(1)
+    cohort = cohort_of(member)
+    cohort.begin(4 * S)
+    stop_at = TIMING.valid_until(2 * S) - TIMING.grace_ns
+    assert [one.member for one in cohort.answered(stop_at, frozenset())] == [member]
+    assert member.candidate.valid_until == TIMING.valid_until(2 * S)
+
+
 def test_those_who_cannot_wait_for_the_answer_are_asked_for_one_by_one() -> None:
     member = Member(1)
     cohort = cohort_of(member)
@@ -229,6 +238,15 @@ def test_a_clock_that_goes_back_is_refused() -> None:
         cohort.begin(2 * S)
 
 
+def test_a_member_whose_clock_goes_back_stays_where_it_is() -> None:
+    member = Member(1)
+    cohort = cohort_of(member)
+    with pytest.raises(ClockError):
+        member.candidate.step(on.Tick(), 2 * S)
+    assert member.candidate.wake_at is None
+    assert list(cohort.members.values()) == [member]
+
+
 def test_each_has_the_least_margin_of_the_renewals_that_it_had() -> None:
     first, second = Member(1), Member(2)
     cohort = cohort_of(first)
@@ -263,49 +281,6 @@ def test_what_is_kept_of_margins_is_bounded_and_errs_to_the_small_side() -> None
     assert kept == sorted(kept)
     assert all(earlier < later for (earlier, _), (later, _) in pairwise(cohort._margins))
     assert cohort.least_margin_ns(0) == kept[0] == min(kept)
-
-
-def test_who_reads_while_its_own_thread_takes_it_out_does_not_see_what_the_cohort_had_afterwards() -> None:
-    class Switching:
-        """A cohort in which another thread comes to run while its validity is read."""
-
-        round_count = 0
-
-        def __init__(self) -> None:
-            self.then: Any = lambda: None
-            self.until = 100
-
-        @property
-        def valid_until(self) -> int:
-            then, self.then = self.then, lambda: None
-            then()
-            return self.until
-
-        def least_margin_ns(self, _: int) -> int | None:
-            return None
-
-    cohort: Any = Switching()
-    held = Held(Grant(bid(1), Token(1)), 100)
-    assert held.join(cohort)
-
-    def leave_and_prolong() -> None:
-        held.leave()
-        cohort.until = 200
-
-    cohort.then = leave_and_prolong
-    assert held.valid_until == 100
-
-    back = Held(Grant(bid(1), Token(1)), 200)
-    assert back.join(cohort)
-
-    def leave_prolong_and_come_back() -> None:
-        back.leave()
-        cohort.until = 300
-        back.valid_until = 300
-        assert back.join(cohort)
-
-    cohort.then = leave_prolong_and_come_back
-    assert back.valid_until == 300  # Which it was entitled to before the reading ended.
 
 
 def test_in_the_child_of_a_fork_nothing_is_held() -> None:
