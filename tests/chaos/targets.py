@@ -82,10 +82,12 @@ class ZooKeeperTarget:
         await self.sink.bind(term).create(f"/written-{name}/n-", str(term.token).encode(), sequential=True)
 
     async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
+        from tenure.clients.zookeeper.faults import told
         from tenure.clients.zookeeper.wire import ANYBODY, create
 
         made = create(f"/written-{name}/n-", str(term.token).encode(), ANYBODY, sequential=True)
-        await (await self.sink._open()).ask(made)
+        with told(self.sink.settings.address, "write"):  # After a long sleep its session is over; the next one is not.
+            await (await self.sink._open()).ask(made)
 
 
 class ConsulTarget:

@@ -110,10 +110,13 @@ async def main(store_url: str, election: str, places: dict[str, str], busy: Path
         sinks = sinks_of(targets) if fenced else []
         lead = asyncio.create_task(tenure.Election(store, election, ttl=4).lead(body, sinks=sinks))
         write = asyncio.create_task(writer.run())
+        write.add_done_callback(lambda _: done.set())  # It never ends by itself: then it is broken, and says so.
         await done.wait()
         for task in (lead, write):
             task.cancel()
-        await asyncio.gather(lead, write, return_exceptions=True)
+        for failure in await asyncio.gather(lead, write, return_exceptions=True):
+            if isinstance(failure, Exception):
+                raise failure
 
 
 if __name__ == "__main__":
