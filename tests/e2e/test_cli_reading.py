@@ -153,7 +153,7 @@ def test_status_counts_those_who_stand_by(desk: Desk) -> None:
 def test_status_of_the_users_own_store_before_there_is_one_says_so_and_makes_none(desk: Desk) -> None:
     run = desk.run("status")
     assert (run.returncode, run.stdout, run.stderr) == (0, f"no elections yet at sqlite://{desk.store}\n", "")
-    assert desk.json("status") == {"store": f"sqlite://{desk.store}", "elections": []}
+    assert desk.json("status") == {"store": f"sqlite://{desk.store}", "best_effort": None, "elections": []}
     assert desk.json("status", "a")["elections"][0]["leader"] is None
     assert list(desk.home.iterdir()) == []
 

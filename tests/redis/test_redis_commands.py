@@ -76,11 +76,12 @@ def test_commands_run_on_it(server: RedisCluster) -> None:
     tenure = [sys.executable, "-m", "tenure"]
     environment = {**os.environ, "TENURE_STORE": f"{server.url}/6", "TENURE_ACCEPT_BEST_EFFORT": "1"}
 
-    def command(*words: str) -> str:
+    def command(*words: str, stderr: str = "") -> str:
         done = subprocess.run(
             [*tenure, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stderr
+        assert stderr in done.stderr
         return done.stdout
 
     inside = f"{sys.executable} -m tenure status --json"
@@ -88,7 +89,10 @@ def test_commands_run_on_it(server: RedisCluster) -> None:
     assert told["election"] == "books"
     assert told["token"] == 1
     assert told["leader"] is not None
-    (told,) = json.loads(command("status", "--json"))["elections"]
+    status = json.loads(command("status", "--json"))
+    assert "token can be lost" in status["best_effort"]
+    (told,) = status["elections"]
     assert told["leader"] is None
+    assert "best effort" not in command("status", stderr="/6 is best effort: ")
     assert "nobody is in office" in command("resign", "books")
     assert command("run", "books", "--once", "--", "sh", "-c", "echo $TENURE_TOKEN") == "2\n"

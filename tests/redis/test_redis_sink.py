@@ -104,6 +104,24 @@ def test_a_command_that_redis_refuses_is_told_in_one_line_and_what_came_before_s
     assert server.ctl("GET", "refusing:a") == "1"
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "redis.call('SET', KEYS[1], '1') return redis.error_reply('ERR not today')",
+        "redis.call('SET', KEYS[1], '1') return {err='LOADING not today'}",  # It is not the server that says so.
+    ],
+)
+def test_a_script_that_returns_an_error_has_failed(server: RedisCluster, script: str) -> None:
+    async def run() -> None:
+        async with RedisSink(server.url) as sink:
+            await sink.bind(term("erring", 1)).run(script, ["erring:a"])
+
+    server.ctl("DEL", "erring:a")
+    with pytest.raises(Refused, match="not today"):
+        asyncio.run(run())
+    assert server.ctl("GET", "erring:a") == "1"
+
+
 def test_tokens_beyond_the_numbers_of_lua_are_told_apart(server: RedisCluster) -> None:
     async def run() -> None:
         async with RedisSink(server.url) as sink:

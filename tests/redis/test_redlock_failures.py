@@ -75,6 +75,32 @@ def test_without_a_majority_nothing_is_granted_and_with_one_again_it_is(servers:
     asyncio.run(run())
 
 
+def test_who_looks_reads_or_leaves_does_not_wait_for_silent_servers(servers: RedisCluster) -> None:
+    async def run() -> None:
+        # A server that is waited for costs half a minute.
+        async with from_url(servers.url, timeout="30") as store:
+            grant = await granted(store, "silent", 8 * 30 * 10**9)
+            for node in servers.nodes[:2]:
+                node.pause()
+            try:
+                async with asyncio.timeout(20):
+                    left_s = await store._look(["silent", "nobody"])
+                    assert left_s["silent"] > 0
+                    assert left_s["nobody"] == 0
+                    assert await store.read("nobody") is None
+                    asked = await store.ask_to_resign("silent")
+                    assert asked is not None
+                    assert asked.token == grant.token
+                    await store.release(grant.bid)
+                    assert await store.read("silent") is None
+            finally:
+                for node in servers.nodes[:2]:
+                    node.resume()
+
+    asyncio.run(run())  # Closing waits until those have heard of it as well.
+    assert [servers.ctl("EXISTS", "tenure:office:silent", node=node) for node in servers.nodes] == ["0"] * 5
+
+
 def test_the_first_time_all_servers_must_answer_and_afterwards_a_majority(servers: RedisCluster) -> None:
     async def name() -> str:
         async with from_url(servers.url) as store:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tenure.model import TOKEN_MAX, Bid, Holder
 from tenure.stores.redis.records import Held
-from tenure.stores.redis.voting import Ballot, Outcome, Vote, free_in_s, majority_of, settled
+from tenure.stores.redis.voting import Ballot, Outcome, Vote, free_in_s, is_firm, majority_of, settled
 
 BID = Bid("x", Holder("bob", 1, "b"), 1, 10**9)
 
@@ -86,3 +86,20 @@ def test_a_majority_says_yes_or_can_no_longer_do_so() -> None:
     assert settled(5, [1, 2, 1]) is True
     assert settled(5, [0, 0, 0, 1]) is False
     assert settled(5, [1, 1, 0, 0]) is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "firm"),
+    [
+        ([], False),
+        ([b"a", b"a"], False),
+        ([b"a", b"a", b"a"], True),
+        ([b"", b"", b""], True),
+        ([b"a", b"", b""], False),  # The two who are silent may be hers.
+        ([b"a", b"", b"", b""], True),
+        ([b"a", b"b", b"a", b"b"], False),
+        ([b"a", b"b", b"a", b"b", b""], True),
+    ],
+)
+def test_silent_servers_are_waited_for_only_where_they_matter(answers: list[bytes], firm: bool) -> None:
+    assert is_firm(5, answers) is firm

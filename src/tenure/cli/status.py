@@ -26,7 +26,7 @@ def command(
 ) -> None:
     """Show who leads: the named elections in that order, or all that the store knows of.
 
-    An election that was never held is shown without a leader.
+    An election that was never held is shown without a leader. A store that is best effort is said to be so on stderr.
 
     \b
     Examples:
@@ -39,8 +39,16 @@ def command(
     address = address_of(settings)
     with reading(settings) as opened:
         found = look(opened, names)
+        best_effort = opened.store.traits.best_effort if opened is not None else ""
+    if best_effort and not as_json:  # Beside the columns, so that whoever reads those finds them as ever.
+        click.echo(f"{address} is best effort: {best_effort}", err=True)
     if as_json:
-        click.echo(json.dumps({"store": address, "elections": [as_object(status) for status in found]}))
+        told = {
+            "store": address,
+            "best_effort": best_effort or None,
+            "elections": [as_object(status) for status in found],
+        }
+        click.echo(json.dumps(told))
     elif not found:
         click.echo(f"no elections yet at {address}")
     elif is_terminal():

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tenure.clients.redis import RedisClient, Script, settings_of
-from tenure.clients.redis.resp import Argument, Reply
+from tenure.clients.redis.failures import words
+from tenure.clients.redis.resp import Argument, Fault, Reply
 from tenure.clients.redis.settings import REDLOCK
-from tenure.errors import ConfigError, OutcomeUnknown, StaleToken, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
@@ -87,7 +88,8 @@ class BoundRedis:
     async def run(self, script: str, keys: Sequence[str] = (), arguments: Sequence[Argument] = ()) -> Reply:
         """Carry out a script of your own, with ``KEYS`` and ``ARGV`` as it knows them, in one step with that check.
 
-        What changes from call to call belongs into ``arguments``: a server keeps every script that it was ever sent.
+        A script that returns an error (``redis.error_reply``) raises Refused, and what it did before stays done. What changes
+        from call to call belongs into ``arguments``: a server keeps every script that it was ever sent.
         """
         return await self._sink.run(self._term, script, keys, arguments)
 
@@ -144,7 +146,11 @@ for at = 2, #ARGV do arguments[at - 1] = ARGV[at] end
 return {{1, body(keys, arguments)}}
 """
         answers = await self._guarded(term, Script(text), keys, arguments)
-        return answers[0] if answers else None
+        answer = answers[0] if answers else None
+        # Not ``failure``: whatever word a script of the caller's begins with, it was carried out up to there.
+        if isinstance(answer, Fault):
+            raise Refused(self._client.address, "write", words(answer))
+        return answer
 
     async def _guarded(
         self, term: Bound, script: Script, keys: Sequence[str], arguments: Sequence[Argument]

@@ -9,7 +9,7 @@ from typing import Final
 from tenure.errors import Refused
 from tenure.model import Bid, Grant, Token
 from tenure.stores.base import Expiry, Traits, Wake
-from tenure.stores.redis.records import Held
+from tenure.stores.redis.records import TOKEN_REMEMBERED_MAX, Held
 
 _TTL_MIN_NS: Final = 100_000_000  # A lease must outlast a few round trips and a server that forks to save its data.
 _TTL_MAX_NS: Final = 7 * 24 * 3600 * 10**9
@@ -49,7 +49,7 @@ class Remembering:
         return self._asked_to_resign.get(grant.bid.election) == grant.token
 
     def _seen(self, held: Held | None) -> None:
-        if held is not None:
+        if held is not None and held.token <= TOKEN_REMEMBERED_MAX:
             self._highest = max(self._highest, held.token)
 
     def _check_claim(self, bid: Bid) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tenure.clients.redis import RedisClient
 from tenure.errors import Refused, StoreError, Unreachable
 from tenure.stores.redis import scripts
-from tenure.stores.redis.records import text_in
+from tenure.stores.redis.records import name_in
 from tenure.stores.redis.voting import majority_of
 
 
@@ -41,16 +41,16 @@ async def _name_at(node: RedisClient, key: str) -> str | StoreError:
     try:
         await node.__aenter__()
         found = await node.call("GET", key, operation="open")
+        return name_in(found, key, node.address) if found is not None else ""
     except StoreError as error:
         return error
-    return text_in(found) if found is not None else ""
 
 
 async def _made(nodes: Sequence[RedisClient], key: str, address: str, proposed: str) -> str:
     first, *others = sorted(nodes, key=lambda node: node.settings.endpoints)
-    name = text_in(await first.run(scripts.NAME, [key], [proposed], operation="open"))
+    name = name_in(await first.run(scripts.NAME, [key], [proposed], operation="open"), key, address)
     told = await asyncio.gather(*(node.run(scripts.NAME, [key], [name], operation="open") for node in others))
-    if any(text_in(each) != name for each in told):
+    if any(name_in(each, key, address) != name for each in told):
         rule = f"the servers belong to different sets: see what each has in {key}, and delete it while nobody leads"
         raise Refused(address, "open", rule)
     return name

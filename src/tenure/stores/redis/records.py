@@ -19,6 +19,12 @@ _FRESH_TTLS: Final = 2.75
 _NS_PER_MS: Final = 10**6
 _HELD_PARTS: Final = 4
 
+# No counter gets to half of all tokens by counting: a larger one was written by hand, and is refused wherever it stands. One
+# that is believed may still be such a slip, and whoever remembers it raises the counter to it for good. So only the lower half
+# of these is remembered: behind the worst of them, 2⁶¹ elections are left.
+TOKEN_BELIEVED_MAX: Final = TOKEN_MAX // 2
+TOKEN_REMEMBERED_MAX: Final = TOKEN_BELIEVED_MAX // 2
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -97,39 +103,68 @@ def held_in(parts: Reply, key: str, address: str, operation: str) -> Held | None
     try:
         holder, serial, token, advertised = (text_in(part) for part in items(parts)[:_HELD_PARTS])
         held = Held(holder_in(holder), int(serial), int(token or "0"), advertised)
-        if 0 <= held.token <= TOKEN_MAX:
+        if 0 <= held.token <= TOKEN_BELIEVED_MAX:
             return held
     except (ValueError, TypeError):
         pass
-    raise Refused(address, operation, f"{key} is no office: somebody has written to it by hand: delete it")
+    raise by_hand(f"{key} is no office", address, operation)
 
 
-def token_in(part: Reply, address: str, operation: str) -> Token:
-    """Return a token that a server has given out."""
+def token_in(part: Reply, key: str, address: str, operation: str, *, least: int = 1) -> Token:
+    """Return the token of a bid that was granted; with ``least`` 0 it may have none yet.
+
+    What comes from the counter is a number, so what is none was read in the office ``key``, by a claim that was repeated.
+    """
     try:
-        number = int(text_in(part))
+        number = int(text_in(part) or "0")
     except (ValueError, TypeError):
-        number = 0
-    if not 1 <= number <= TOKEN_MAX:
-        raise Refused(address, operation, "the counter of tokens has what is no token: mend it")
+        number = -1
+    if not least <= number <= TOKEN_BELIEVED_MAX:
+        raise by_hand(f"{key} is no office", address, operation)
     return Token(number)
+
+
+def name_in(part: Reply, key: str, address: str) -> str:
+    """Return the name that a store has."""
+    try:
+        name = text_in(part)
+    except (ValueError, TypeError):
+        name = ""
+    if not name:
+        rule = f"{key} is no name of a store: somebody has written to it by hand: delete it while nobody leads"
+        raise Refused(address, "open", rule)
+    return name
+
+
+def by_hand(what: str, address: str, operation: str) -> Refused:
+    """Return the error for a key that has what we never write. No colon may follow a word such as token: ``redact`` hides it."""
+    return Refused(address, operation, f"{what}, because somebody has written to it by hand: delete it")
 
 
 def status_in(told: Reply, keys: Keys, now_us: int, address: str) -> ElectionStatus:
     """Return one election of those that LIST tells of."""
     name, office, left_ms, standing = items(told)
-    election = text_in(name)
+    try:
+        election = text_in(name)
+    except ValueError:
+        raise by_hand(f"{name!r} in {keys.elections} is no name", address, "elections") from None
     parts = items(office)
     held = None
-    if parts[0] is not None:
+    if parts and parts[0] is not None:
         held = held_in(parts, keys.office(election), address, "elections")
     incumbent = None if held is None else held.incumbent(election)
-    standbys = {holder_in(text_in(each).rpartition(" ")[0]): None for each in items(standing)}
+    try:
+        standbys = {holder_in(text_in(each).rpartition(" ")[0]): None for each in items(standing)}
+    except ValueError:
+        raise by_hand(f"{keys.standby(election)} has who is nobody", address, "elections") from None
     if incumbent is not None:
         standbys.pop(incumbent.holder, None)
     if incumbent is None or not isinstance(left_ms, int):
         return ElectionStatus(election, None, None, None, resign_asked=False, standbys=tuple(sorted(standbys, key=str)))
-    since_us = int(text_in(parts[4]) or now_us)
+    try:
+        since_us = int(text_in(parts[4]))
+    except (ValueError, TypeError):
+        raise by_hand(f"{keys.office(election)} is no office", address, "elections") from None
     return ElectionStatus(
         election,
         incumbent,
@@ -152,11 +187,6 @@ def merged(election: str, told: Sequence[ElectionStatus], majority: int) -> Elec
             asked = any(status.resign_asked for status in statuses)
             return replace(statuses[0], resign_asked=asked, standbys=standbys)
     return ElectionStatus(election, None, None, None, resign_asked=False, standbys=standbys)
-
-
-def number_in(part: Reply) -> int:
-    """Return the number that a text is; 0 for none."""
-    return int(text_in(part) or "0")
 
 
 def holder_in(text: str) -> Holder:

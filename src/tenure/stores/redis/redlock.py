@@ -1,6 +1,8 @@
 """Redlock: an office is held where a majority of servers, which know nothing of each other, says so. Runs on asyncio.
 
-All are asked at once, and each has a short deadline; whoever is still silent when the others have decided is not waited for. A
+All are asked at once, and each has a short deadline; whoever is still silent when the others have decided is not waited for,
+but for two cases. A claim that does not win must take back every vote that it got, so it has to know them; and a list shows
+what any server knows of. Who does either is not in office, and has the time. A
 claim takes two rounds: votes, and then the token, one above all that the voters know of, written to a majority before
 anybody is in office by it. Without the second round tokens would not rise: two majorities need not share the server that
 knew the highest one.
@@ -11,18 +13,19 @@ restarts without its data votes again, and two have a majority. So it is best ef
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
 from tenure.clients.redis import RedisClient, Script, Settings, settings_of
-from tenure.clients.redis.resp import Argument, Reply
-from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
+from tenure.clients.redis.resp import Argument
+from tenure.errors import OutcomeUnknown, Refused, StoreError
 from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
 from tenure.stores.base import ElectionStatus, Wake
 from tenure.stores.examining import Finding
 from tenure.stores.redis import scripts
+from tenure.stores.redis.answers import Answer, Decided, lists, numbers, offices_in, too_few
 from tenure.stores.redis.common import Remembering, traits_of
 from tenure.stores.redis.examine import examine_each
 from tenure.stores.redis.lookout import Lookout
@@ -33,14 +36,14 @@ from tenure.stores.redis.records import (
     claim_arguments,
     held_in,
     merged,
-    number_in,
     renew_arguments,
     status_in,
     text_in,
+    token_in,
     who,
 )
 from tenure.stores.redis.store import TOGETHER_MAX
-from tenure.stores.redis.voting import Ballot, Outcome, Vote, free_in_s, majority_of, settled
+from tenure.stores.redis.voting import Ballot, Outcome, Vote, free_in_s, is_firm, majority_of, settled
 from tenure.stores.turns import Turns
 
 # A server gets an eighth of the lease to answer, so that a claim, of two rounds, and its repeat fit into half of it.
@@ -49,8 +52,6 @@ _DEADLINES_PER_TTL: Final = 8
 _TRIES_MAX: Final = 8
 _AGAIN_S: Final = 0.01
 _TRAITS: Final = traits_of(Wake.POLL, "the highest counter of a majority of servers, written back to a majority")
-Answer = Reply | StoreError
-Decided = Callable[[Sequence[Answer]], bool]
 
 
 def from_url(url: str, **options: str) -> "RedlockStore":
@@ -132,6 +133,7 @@ class RedlockStore(Remembering):
 
     async def _vote(self, bid: Bid) -> Ballot:
         keys, arguments = self.keys.of_claim(bid.election), claim_arguments(self._identity, bid, self._highest)
+        office = self.keys.office(bid.election)
 
         def read(answers: Sequence[Answer]) -> Ballot:
             votes: list[Vote] = []
@@ -140,9 +142,9 @@ class RedlockStore(Remembering):
                 if isinstance(answer, list):
                     granted, *parts = answer
                     if granted:
-                        votes.append(Vote(number_in(parts[0]), number_in(parts[1])))
+                        votes.append(Vote(*(token_in(part, office, self.address, "claim", least=0) for part in parts)))
                     else:
-                        held = held_in(parts, self.keys.office(bid.election), self.address, "claim")
+                        held = held_in(parts, office, self.address, "claim")
                         others += [] if held is None else [held]
             return Ballot(len(self._nodes), votes, others)
 
@@ -170,7 +172,7 @@ class RedlockStore(Remembering):
         keys = [self.keys.identity, self.keys.office(bid.election), self.keys.token]
         arguments: list[Argument] = [self._identity, *who(bid), token]
         answers = await self._ask(scripts.SETTLE, keys, arguments, "claim", ttl_ns=bid.ttl_ns, decided=self._is_settled)
-        if not settled(len(self._nodes), _numbers(answers)):
+        if not settled(len(self._nodes), numbers(answers)):
             await self._withdraw(bid)
             raise OutcomeUnknown(self.address, "claim", "a majority gave its vote, and did not confirm the token")
         self._highest = max(self._highest, token)
@@ -194,7 +196,7 @@ class RedlockStore(Remembering):
 
         def verdicts(answers: Sequence[Answer]) -> list[bool | None]:
             told = [answer for answer in answers if isinstance(answer, list)]
-            return [settled(size, _numbers([answer[at] for answer in told])) for at in range(len(grants))]
+            return [settled(size, numbers([answer[at] for answer in told])) for at in range(len(grants))]
 
         keys = [self.keys.identity, *(self.keys.office(grant.bid.election) for grant in grants)]
         shortest_ns = min(grant.bid.ttl_ns for grant in grants)
@@ -222,7 +224,7 @@ class RedlockStore(Remembering):
         answers = await self._ask(
             scripts.PROCLAIM, keys, arguments, "proclaim", ttl_ns=grant.bid.ttl_ns, decided=self._is_settled
         )
-        lasts = settled(len(self._nodes), _numbers(answers))
+        lasts = settled(len(self._nodes), numbers(answers))
         if lasts is None:
             raise self._too_few(answers, "proclaim")
         return grant if lasts else Ended(grant.bid, grant.token)
@@ -231,14 +233,16 @@ class RedlockStore(Remembering):
         """End whatever this bid got, on every server that answers. Where it is silent, the office ends with its lease."""
         self._check_bid("release", bid)
         self._asked_to_resign.pop(bid.election, None)
-        answers = await self._withdraw(bid)
-        if sum(isinstance(answer, int) for answer in answers) < majority_of(len(self._nodes)):
+        majority = majority_of(len(self._nodes))
+        answers = await self._withdraw(bid, decided=lambda so_far: len(numbers(so_far)) >= majority)
+        if len(numbers(answers)) < majority:
             raise self._too_few(answers, "release")
 
-    async def _withdraw(self, bid: Bid) -> list[Answer]:
+    async def _withdraw(self, bid: Bid, decided: Decided = lambda _: False) -> list[Answer]:
+        # A claim waits for all: it may ask for the same votes again, and must not be overtaken by its own word against them.
         keys = [self.keys.identity, self.keys.office(bid.election), self.keys.standby(bid.election)]
         arguments: list[Argument] = [self._identity, *who(bid), self.keys.channel(bid.election), bid.election]
-        return await self._ask(scripts.RELEASE, keys, arguments, "release", ttl_ns=bid.ttl_ns)
+        return await self._ask(scripts.RELEASE, keys, arguments, "release", ttl_ns=bid.ttl_ns, decided=decided)
 
     # Those who have not the office
 
@@ -248,16 +252,15 @@ class RedlockStore(Remembering):
 
     async def _look(self, elections: Sequence[str]) -> dict[str, float]:
         left_s: dict[str, float] = {}
+        size = len(self._nodes)
         for first in range(0, len(elections), TOGETHER_MAX):
             some = elections[first : first + TOGETHER_MAX]
             keys = [self.keys.identity, *(self.keys.office(election) for election in some)]
-            told = await self._ask(scripts.LOOK, keys, [self._identity], "changed")
-            heard = [answer for answer in told if isinstance(answer, list)]
-            if len(heard) < majority_of(len(self._nodes)):
+            told = await self._ask(scripts.LOOK, keys, [self._identity], "changed", decided=self._is_looked)
+            if len(lists(told)) < majority_of(size):
                 raise self._too_few(told, "changed")
-            for at, election in enumerate(some):
-                pairs = [(_bytes(answer[2 * at]), scripts.left_s(answer[2 * at + 1])) for answer in heard]
-                left_s[election] = free_in_s(len(self._nodes), pairs)
+            for election, pairs in zip(some, offices_in(told), strict=True):
+                left_s[election] = free_in_s(size, pairs)
         return left_s
 
     async def read(self, election: str) -> Incumbent | None:
@@ -270,10 +273,19 @@ class RedlockStore(Remembering):
     async def _read(self, election: str, operation: str, *, word: bool) -> Incumbent | None:
         self._check_texts(operation, election)
         key, size = self.keys.office(election), len(self._nodes)
-        answers = await self._ask(scripts.READ, [self.keys.identity, key], [self._identity, int(word)], operation)
-        told = [held_in(answer, key, self.address, operation) for answer in answers if isinstance(answer, list)]
-        ballot = Ballot(size, [], [held for held in told if held is not None])
-        held = ballot.incumbent()
+
+        def read(answers: Sequence[Answer]) -> list[Held | None]:
+            return [held_in(answer, key, self.address, operation) for answer in lists(answers)]
+
+        answers = await self._ask(
+            scripts.READ,
+            [self.keys.identity, key],
+            [self._identity, int(word)],
+            operation,
+            decided=lambda so_far: is_firm(size, read(so_far)),
+        )
+        told = read(answers)
+        held = Ballot(size, [], [held for held in told if held is not None]).incumbent()
         if held is None and (size - len(told)) > size - majority_of(size):
             raise self._too_few(answers, operation)
         self._seen(held)
@@ -282,7 +294,7 @@ class RedlockStore(Remembering):
     async def elections(self) -> list[ElectionStatus]:
         arguments: list[Argument] = [self._identity, self.keys.office(""), self.keys.standby("")]
         answers = await self._ask(scripts.LIST, [self.keys.identity, self.keys.elections], arguments, "elections")
-        told = [answer for answer in answers if isinstance(answer, list)]
+        told = lists(answers)
         if len(told) < majority_of(len(self._nodes)):
             raise self._too_few(answers, "elections")
         found: dict[str, list[ElectionStatus]] = {}
@@ -298,7 +310,11 @@ class RedlockStore(Remembering):
     # Asking
 
     def _is_settled(self, answers: Sequence[Answer]) -> bool:
-        return settled(len(self._nodes), _numbers(answers)) is not None
+        return settled(len(self._nodes), numbers(answers)) is not None
+
+    def _is_looked(self, answers: Sequence[Answer]) -> bool:
+        told = offices_in(answers)
+        return bool(told) and all(is_firm(len(self._nodes), [held for held, _ in pairs]) for pairs in told)
 
     async def _ask(  # noqa: PLR0913  (a request has so many parts)
         self,
@@ -329,19 +345,4 @@ class RedlockStore(Remembering):
         return answers
 
     def _too_few(self, answers: Sequence[Answer], operation: str) -> StoreError:
-        errors = [answer for answer in answers if isinstance(answer, StoreError)]
-        told = "; ".join(error.detail for error in errors)
-        refused = [error for error in errors if isinstance(error, Refused)]
-        if len(refused) > len(self._nodes) - majority_of(len(self._nodes)):
-            return Refused(self.address, operation, told)
-        detail = f"{len(errors)} of {len(self._nodes)} servers did not answer: {told}"
-        kind = OutcomeUnknown if any(isinstance(error, OutcomeUnknown) for error in errors) else Unreachable
-        return kind(self.address, operation, detail)
-
-
-def _numbers(answers: Sequence[Answer]) -> list[int]:
-    return [answer for answer in answers if isinstance(answer, int)]
-
-
-def _bytes(part: Reply) -> bytes:
-    return part if isinstance(part, bytes) else b""
+        return too_few(len(self._nodes), answers, self.address, operation)

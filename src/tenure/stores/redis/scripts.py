@@ -8,6 +8,9 @@ Rules of this file
    made up a new name would have new fences, which know of no older token. Where it is another one, nothing is done.
 2. Numbers of tokens stay texts: a number of Lua is exact up to 2⁵³ only.
 3. An office is compared by holder, serial and token together, or not at all.
+4. A script that serves many elections reads a key of the wrong type as if there were none: one that somebody wrote over by hand
+   must not stop the others. Every other no of the server (rights, memory) is one for all.
+5. What may fail comes before what gives an office: Redis takes nothing back.
 """
 
 from math import inf
@@ -15,6 +18,7 @@ from typing import Final
 
 from tenure.clients.redis.client import Script
 from tenure.clients.redis.resp import Reply
+from tenure.stores.redis.records import TOKEN_BELIEVED_MAX
 
 ASKED: Final = 2  # what RENEW answers for a tenure that lasts and was asked to resign
 _NO_EXPIRY: Final = -1  # what Redis says of a key that was made by hand, and that nothing will ever end
@@ -40,10 +44,19 @@ local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end
 """
-_COUNTER: Final = """
+_FOUND: Final = """
+local function found(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' and answer.err then
+    return string.find(answer.err, 'WRONGTYPE', 1, true) and {} or redis.call(...)
+  end
+  return answer
+end
+"""
+_COUNTER: Final = f"""
 local function raised(key, least)
   local last = redis.call('GET', key) or '0'
-  if not string.match(last, '^%d+$') then
+  if not string.match(last, '^%d+$') or not less(last, '{TOKEN_BELIEVED_MAX}') then
     return nil
   end
   if less(last, least) then
@@ -82,8 +95,10 @@ if held[1] then
   end
 end
 if not raised(KEYS[4], ARGV[8]) then
-  return redis.error_reply('ERR the counter ' .. KEYS[4] .. ' is no number: mend it')
+  return redis.error_reply('ERR the counter ' .. KEYS[4] .. ' is no number, or too large: mend it')
 end
+redis.call('SADD', KEYS[5], ARGV[7])
+redis.call('ZREM', KEYS[3], stands)
 redis.call('INCR', KEYS[4])
 local token = redis.call('GET', KEYS[4])
 local time = redis.call('TIME')
@@ -91,8 +106,6 @@ redis.call('DEL', KEYS[2])
 redis.call('HSET', KEYS[2], 'holder', ARGV[2], 'serial', ARGV[3], 'token', token, 'advertise', ARGV[5],
   'since', time[1] .. string.format('%06d', time[2]))
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
-redis.call('ZREM', KEYS[3], stands)
-redis.call('SADD', KEYS[5], ARGV[7])
 return {{1, token}}
 """)
 
@@ -111,18 +124,18 @@ if held[1] and (held[1] ~= ARGV[2] or less(ARGV[3], held[2] or '')) then
 end
 local last = raised(KEYS[4], ARGV[8])
 if not last then
-  return redis.error_reply('ERR the counter ' .. KEYS[4] .. ' is no number: mend it')
+  return redis.error_reply('ERR the counter ' .. KEYS[4] .. ' is no number, or too large: mend it')
 end
+redis.call('SADD', KEYS[5], ARGV[7])
+redis.call('ZREM', KEYS[3], ARGV[2] .. ' ' .. ARGV[3])
 if held[2] ~= ARGV[3] then
   local time = redis.call('TIME')
   redis.call('DEL', KEYS[2])
   redis.call('HSET', KEYS[2], 'holder', ARGV[2], 'serial', ARGV[3], 'token', '', 'advertise', ARGV[5],
     'since', time[1] .. string.format('%06d', time[2]))
-  redis.call('SADD', KEYS[5], ARGV[7])
   held[3] = ''
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
-redis.call('ZREM', KEYS[3], ARGV[2] .. ' ' .. ARGV[3])
 return {{1, last, held[3]}}
 """)
 
@@ -138,11 +151,11 @@ return 1
 
 # KEYS: id, offices. ARGV: identity, and for each office holder, serial, token, ttl_ms. Answers 0 (ended), 1 (renewed) or 2
 # (renewed, and asked to resign) for each.
-RENEW: Final = Script(f"""{_HEAD}
+RENEW: Final = Script(f"""{_HEAD}{_FOUND}
 local answers = {{}}
 for number = 2, #KEYS do
   local at = (number - 2) * 4 + 2
-  local held = redis.call('HMGET', KEYS[number], 'holder', 'serial', 'token', 'resign')
+  local held = found('HMGET', KEYS[number], 'holder', 'serial', 'token', 'resign')
   local answer = 0
   if held[1] == ARGV[at] and held[2] == ARGV[at + 1] and held[3] == ARGV[at + 2] then
     redis.call('PEXPIRE', KEYS[number], ARGV[at + 3])
@@ -154,8 +167,8 @@ return answers
 """)
 
 # KEYS: id, office, standby. ARGV: identity, holder, serial, channel, election. Answers 1 if it was in office.
-RELEASE: Final = Script(f"""{_HEAD}
-redis.call('ZREM', KEYS[3], ARGV[2] .. ' ' .. ARGV[3])
+RELEASE: Final = Script(f"""{_HEAD}{_FOUND}
+found('ZREM', KEYS[3], ARGV[2] .. ' ' .. ARGV[3])  -- which must not keep anybody in office
 local held = redis.call('HMGET', KEYS[2], 'holder', 'serial')
 if held[1] ~= ARGV[2] or held[2] ~= ARGV[3] then
   return 0
@@ -187,20 +200,23 @@ end
 return held
 """)
 
-# KEYS: id, offices. Answers for each who holds it, or nothing, and for how many milliseconds more.
-LOOK: Final = Script(f"""{_HEAD}
+# KEYS: id, offices. Answers for each who holds it, or '', and for how many milliseconds more; nil and 0 for what is no office,
+# so that who waits for it claims, and is told.
+LOOK: Final = Script(f"""{_HEAD}{_FOUND}
 local answers = {{}}
 for number = 2, #KEYS do
-  local held = redis.call('HMGET', KEYS[number], 'holder', 'serial')
-  answers[#answers + 1] = held[1] and held[1] .. ' ' .. (held[2] or '') or ''
-  answers[#answers + 1] = redis.call('PTTL', KEYS[number])
+  local held = found('HMGET', KEYS[number], 'holder', 'serial')
+  local is_office = #held > 0
+  answers[#answers + 1] = is_office and (held[1] and held[1] .. ' ' .. (held[2] or '') or '')
+  answers[#answers + 1] = is_office and redis.call('PTTL', KEYS[number]) or 0
 end
 return answers
 """)
 
 # KEYS: id, elections. ARGV: identity, what the keys of offices and of standbys begin with. Answers the time, and for each
-# election its name, its office as READ has it with since and resign behind it, its milliseconds, and who stands by.
-LIST: Final = Script(f"""{_HEAD}
+# election its name, its office as READ has it with since and resign behind it, its milliseconds, and who stands by. Where a key
+# is of the wrong type nobody leads and nobody stands by: no claim is granted there until it is deleted, and each is told so.
+LIST: Final = Script(f"""{_HEAD}{_FOUND}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local answers = {{time[1] .. string.format('%06d', time[2])}}
@@ -208,9 +224,9 @@ for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
   local office = ARGV[2] .. name
   answers[#answers + 1] = {{
     name,
-    redis.call('HMGET', office, 'holder', 'serial', 'token', 'advertise', 'since', 'resign'),
+    found('HMGET', office, 'holder', 'serial', 'token', 'advertise', 'since', 'resign'),
     redis.call('PTTL', office),
-    redis.call('ZRANGEBYSCORE', ARGV[3] .. name, now, '+inf'),
+    found('ZRANGEBYSCORE', ARGV[3] .. name, now, '+inf'),
   }}
 end
 return answers

@@ -27,6 +27,7 @@ from tenure.stores.redis.records import (
     claim_arguments,
     held_in,
     items,
+    name_in,
     renew_arguments,
     status_in,
     text_in,
@@ -56,7 +57,7 @@ class RedisStore(Remembering):
             await unless_it_answers.enter_async_context(self._client)
             made_up = secrets.token_hex(8)
             named = await self._client.run(scripts.NAME, [self.keys.identity], [made_up], operation="open")
-            self._identity = text_in(named)
+            self._identity = name_in(named, self.keys.identity, self.address)
             unless_it_answers.pop_all()
         return self
 
@@ -89,7 +90,7 @@ class RedisStore(Remembering):
         keys, arguments = self.keys.of_claim(bid.election), claim_arguments(self._identity, bid, self._highest)
         granted, *parts = items(await self._run(scripts.CLAIM, keys, arguments, "claim"))
         if granted:
-            token = token_in(parts[0], self.address, "claim")
+            token = token_in(parts[0], self.keys.office(bid.election), self.address, "claim")
             self._highest = max(self._highest, token)
             return Grant(bid, token)
         held = held_in(parts, self.keys.office(bid.election), self.address, "claim")

@@ -97,6 +97,16 @@ def free_in_s(size: int, answers: Sequence[tuple[bytes, float]]) -> float:
     return ends_s[needed] if needed < len(ends_s) else inf
 
 
+def is_firm(size: int, answers: Sequence[Held | bytes | None]) -> bool:
+    """Say whether those who have not answered change nothing: somebody has a majority, or nobody can have one.
+
+    ``answers`` are who holds, or nothing.
+    """
+    majority, silent_count = majority_of(size), size - len(answers)
+    _, count = _most(who for who in answers if who)
+    return count >= majority or count + silent_count < majority
+
+
 def settled(size: int, answers: Sequence[int]) -> bool | None:
     """Say whether a majority said yes (not 0), or can no longer do so; None: it depends on those who have not answered."""
     yes, majority = sum(answer != 0 for answer in answers), majority_of(size)
