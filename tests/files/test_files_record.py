@@ -44,7 +44,8 @@ def test_a_record_that_nobody_would_read_again_is_not_written(tmp_path: Path) ->
 def test_a_mark_is_not_raised_by_a_write_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record is raised, the rename fails, and the record is taken back: a mark that looks in between must not trust it."""
     FileSink(tmp_path).blocking(term(3)).write_bytes("ledger", b"old")
-    rename, admitted = os.rename, []
+    rename = os.rename
+    admitted: list[int] = []
     looked = threading.Event()
 
     def look() -> None:
