@@ -94,9 +94,7 @@ def test_a_fence_that_somebody_edited_is_refused_in_one_line_and_nothing_is_writ
             call()
         assert "\n" not in str(refused.value)
         assert len(str(refused.value)) < 400
-    found = everything(tmp_path)
-    found.pop(".tenure/lock")
-    assert found == {".tenure/fences.json": RUBBISH[name]}
+    assert everything(tmp_path) == {".tenure/fences.json": RUBBISH[name]}
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -164,7 +162,7 @@ def test_a_full_disk_leaves_the_old_file_and_the_fence(small_disk: Path) -> None
     (small_disk / "rest").unlink()
     sink.blocking(term(5)).write_bytes("ledger", b"new")
     assert (stands_at(small_disk), content(small_disk)) == (5, b"new")
-    assert kept(small_disk) == ["fences.json", "lock"]
+    assert kept(small_disk) == ["fences.json"]
 
 
 def failing_at(number: int) -> Callable[[int], None]:
@@ -227,7 +225,7 @@ def test_a_rename_that_fails_takes_the_fence_back_with_it(
         with pytest.raises(Refused, match="lies on another file system"):
             sink.blocking(term(token)).write_bytes("ledger", NEW)
     assert (stands_at(tmp_path), content(tmp_path)) == (3, b"old")
-    assert kept(tmp_path) == ["fences.json", "lock"]
+    assert kept(tmp_path) == ["fences.json"]
     sink.blocking(term(4)).write_bytes("ledger", b"by another")
     assert (stands_at(tmp_path), content(tmp_path)) == (4, b"by another")
 
@@ -238,7 +236,7 @@ def test_a_lock_that_somebody_keeps_is_told_after_a_while(tmp_path: Path) -> Non
 
     def held(_: bytes | None) -> bytes:
         other = FileSink(tmp_path, wait_s=0.05)  # as another process would have it
-        with pytest.raises(Unreachable, match=r"somebody has kept \.tenure/lock locked for 0.05 s"):
+        with pytest.raises(Unreachable, match=r"somebody has kept \.tenure locked for 0.05 s"):
             anyio.run(other.seal, FENCE, Token(2))
         with pytest.raises(Unreachable):
             anyio.run(sink.seal, FENCE, Token(2))

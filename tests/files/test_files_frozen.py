@@ -1,6 +1,7 @@
 """Leaders that are frozen while they write, and an event loop that is not."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,6 +84,31 @@ def test_a_leader_frozen_inside_the_lock_keeps_everybody_out_until_it_is_killed(
         process.kill()
         process.wait()
         anyio.run(FileSink(tmp_path).seal, FENCE, Token(2))
+    assert (stands_at(tmp_path), content(tmp_path)) == (2, None)
+
+
+def test_who_tidies_up_below_the_fences_lets_nobody_in_beside_a_frozen_leader(tmp_path: Path) -> None:
+    FileSink(tmp_path).blocking(term(1)).write_bytes("ledger", b"old")
+    with frozen(tmp_path, "inside") as process:
+        for file in (tmp_path / ".tenure").iterdir():
+            if file.name != "fences.json":
+                file.unlink()
+        with pytest.raises(Unreachable, match="kept"):
+            anyio.run(FileSink(tmp_path, wait_s=0.2).seal, FENCE, Token(2))
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout
+        assert process.stdout.readline() == "written\n"
+    anyio.run(FileSink(tmp_path).seal, FENCE, Token(2))
+    assert content(tmp_path) == b"by the frozen"
+
+
+def test_a_leader_frozen_inside_the_lock_cannot_write_after_the_fences_were_removed(tmp_path: Path) -> None:
+    with frozen(tmp_path, "inside") as process:
+        shutil.rmtree(tmp_path / ".tenure")
+        anyio.run(FileSink(tmp_path).seal, FENCE, Token(2))
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout
+        assert process.stdout.readline() == "Refused\n"
     assert (stands_at(tmp_path), content(tmp_path)) == (2, None)
 
 

@@ -37,8 +37,14 @@ def repair_of(fence: str, *, was: int, to: int, why: str, who: str | None = None
         raise ConfigError("to", to, f"must be lower than {was}, which the fence stands at, and not below 0")
     if not why.strip() or len(why) > _WORDS_MAX:
         raise ConfigError("why", repr(why[:40]), f"must say in up to {_WORDS_MAX} characters why the fence is wrong")
+    who = (who or _somebody())[:_WORDS_MAX]
+    for name, text in (("fence", fence), ("why", why), ("who", who)):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(name, ascii(text[:40]), "must be text that UTF-8 can say") from error
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Repair(fence, was, to, (who or _somebody())[:_WORDS_MAX], now, why.strip())
+    return Repair(fence, was, to, who, now, why.strip())
 
 
 def moved(repair: Repair, highest: int) -> ConfigError:

@@ -10,7 +10,7 @@ from tenure.sinks.http.header import HIGHEST, NAME, Presented
 from tenure.sinks.http.refusing import Refusal, refusal_of
 from tenure.sinks.marks import admit
 from tenure.web.guard import Guard
-from tenure.web.routes import Route
+from tenure.web.routes import Route, paths_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -38,25 +38,28 @@ class FencedASGI:
         if kind not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        # A handshake is a GET, and what comes after it may write: it counts as any other method.
-        method, path = (scope["method"], scope["path"]) if kind == "http" else ("CONNECT", scope["path"])
-        if kind == "http" and self._guard.is_seal(method, path):
+        # A handshake is a GET, and what comes after it may write: its path alone counts.
+        method = scope["method"] if kind == "http" else None
+        paths = paths_of(scope.get("root_path", ""), scope["path"])
+        if method is not None and self._guard.is_seal(method, paths):
             await self._seal(scope, send)
             return
-        route = self._guard.route_of(method, path)
+        route = self._guard.route_of(method, paths)
         if route is None:
             await self._app(scope, receive, send)
         elif kind == "websocket":
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": Refusal("websocket").word})
         else:
-            await self._pass(route, scope, receive, send)
+            refusal = route if isinstance(route, Refusal) else await self._pass(route, scope, receive, send)
+            if refusal is not None:
+                # No longer under way: a seal need not wait until whoever was refused has read that.
+                await _answer(send, refusal)
 
-    async def _pass(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass(self, route: Route, scope: Scope, receive: Receive, send: Send) -> Refusal | None:
         guard = self._guard
         presented = guard.judge(_values(scope), route)
         if isinstance(presented, Refusal):
-            await _answer(send, presented)
-            return
+            return presented
         begun = False
 
         async def watched(message: Message) -> None:
@@ -74,8 +77,7 @@ class FencedASGI:
                     if begun or error.token != presented.token:
                         raise
                     refusal = refusal_of(error)
-            if refusal is not None:
-                await _answer(send, refusal)
+            return refusal
         finally:
             guard.underway.end(presented.fence, presented.token)
 

@@ -11,7 +11,7 @@ from tenure.sinks.http.signing import SKEW_S, Keys, Secret
 from tenure.sinks.http.sink import SEAL_PATH
 from tenure.sinks.marks import AsyncMark, Mark
 from tenure.sinks.refusals import Refusals
-from tenure.web.routes import Route, route_of
+from tenure.web.routes import Route, TwoRoutes, route_of
 from tenure.web.underway import Underway
 
 SEAL_WITHIN_S: Final = 10.0
@@ -52,13 +52,16 @@ class Guard:
         self._keys = Keys(secrets)
         self.refused, self.underway = Refusals(), Underway()
 
-    def is_seal(self, method: str, path: str) -> bool:
-        """Whether a request is a leader's seal."""
-        return path == self.seal_path and method == "POST"
+    def is_seal(self, method: str, paths: Sequence[str]) -> bool:
+        """Whether a request is a leader's seal. ``paths`` is all that its path may be called (see ``paths_of``)."""
+        return self.seal_path in paths and method.upper() == "POST"
 
-    def route_of(self, method: str, path: str) -> Route | None:
-        """Return what guards a request, or None if it may pass without a token."""
-        return route_of(self.routes, method, path)
+    def route_of(self, method: str | None, paths: Sequence[str]) -> Route | Refusal | None:
+        """Return what guards a request, or None if it may pass without a token; without a method, by the path alone."""
+        try:
+            return route_of(self.routes, method, paths)
+        except TwoRoutes:
+            return Refusal("malformed", "its path can be read as that of two routes")
 
     def judge(self, values: Sequence[str], route: Route | None) -> Presented | Refusal:
         """Return what the header of a request presents, or why it is worth nothing; ``route`` is None for a seal."""

@@ -1,7 +1,7 @@
 """Which requests are guarded by which fence. Pure.
 
-A path is guarded if it matches as it came or as a lenient server would read it: doubled slashes, ``.`` and ``..`` lead
-around no guard.
+A path is guarded if it matches as it came or as a lenient server would read it: doubled slashes, ``.``, ``..`` and a slash
+that is missing at the start lead around no guard. Nor does a prefix that the server has: a route counts with it and without.
 """
 
 import posixpath
@@ -37,19 +37,45 @@ class Route:
         if self.methods is not None and any(method != method.upper() for method in self.methods):
             raise ConfigError("methods", sorted(self.methods), "must be in capitals, as HTTP has them")
 
-    def guards(self, method: str, path: str) -> bool:
-        """Whether a request has to present a token."""
-        guarded = method not in SAFE_METHODS if self.methods is None else method in self.methods
-        return guarded and any(_lies_below(self.path, shape) for shape in (path, _tidy(path)))
+    def guards(self, method: str | None, paths: Sequence[str]) -> bool:
+        """Whether a request has to present a token; without a method, whether any may have to."""
+        if method is not None:
+            method = method.upper()  # As frameworks do, though HTTP does not.
+            if method in SAFE_METHODS if self.methods is None else method not in self.methods:
+                return False
+        return any(_lies_below(self.path, path) for path in paths)
 
     def accepts(self, fence: str) -> bool:
         """Whether a token of this fence is of any worth here."""
         return fence == self.fence if isinstance(self.fence, str) else bool(self.fence(fence))
 
 
-def route_of(routes: Sequence[Route], method: str, path: str) -> Route | None:
-    """Return the first route that guards a request, or None if it may pass without a token."""
-    return next((route for route in routes if route.guards(method, path)), None)
+class TwoRoutes(Exception):
+    """A path means one route as it came and another one as a lenient server reads it: nobody can say which fence counts."""
+
+
+def paths_of(prefix: str, path: str) -> tuple[str, ...]:
+    """Return all that a path may be called, where the server has a prefix that may be part of it or not."""
+    prefix = prefix.rstrip("/")
+    if not prefix:
+        return (path,)
+    return (path, f"{prefix}/{path.lstrip('/')}", path.removeprefix(prefix))
+
+
+def route_of(routes: Sequence[Route], method: str | None, paths: Sequence[str]) -> Route | None:
+    """Return the first route that guards a request, or None if it may pass without a token. Raises TwoRoutes."""
+    found = _first(routes, method, paths)
+    tidy = [_tidy(path) for path in paths]
+    if tidy == list(paths):
+        return found
+    other = _first(routes, method, tidy)
+    if found is not None and other is not None and found is not other:
+        raise TwoRoutes
+    return found or other
+
+
+def _first(routes: Sequence[Route], method: str | None, paths: Sequence[str]) -> Route | None:
+    return next((route for route in routes if route.guards(method, paths)), None)
 
 
 def _lies_below(folder: str, path: str) -> bool:
@@ -58,4 +84,5 @@ def _lies_below(folder: str, path: str) -> bool:
 
 
 def _tidy(path: str) -> str:
-    return posixpath.normpath(f"/{path.lstrip('/')}") if "//" in path or "/." in path else path
+    is_tidy = path.startswith("/") and "//" not in path and "/." not in path
+    return path if is_tidy else posixpath.normpath(f"/{path.lstrip('/')}")

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from threading import Event
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tenure.errors import ConfigError, StaleToken, StoreError, UnverifiedToken
 from tenure.sinks.http.header import HIGHEST, Presented
 from tenure.sinks.http.refusing import Refusal, refusal_of
 from tenure.sinks.marks import Mark, admit_now
 from tenure.web.guard import Guard
-from tenure.web.routes import Route
+from tenure.web.routes import Route, paths_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -35,37 +35,34 @@ class FencedWSGI:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         guard, method = self._guard, environ["REQUEST_METHOD"]
-        path = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}".encode("latin-1").decode(
-            "utf-8", "replace"
-        )
-        if guard.is_seal(method, path):
+        paths = paths_of(_text(environ.get("SCRIPT_NAME", "")), _text(environ.get("PATH_INFO", "")))
+        if guard.is_seal(method, paths):
             return self._seal(environ, start_response)
-        route = guard.route_of(method, path)
+        route = guard.route_of(method, paths)
         if route is None:
             return self._app(environ, start_response)
-        return self._pass(route, environ, start_response)
+        answer = route if isinstance(route, Refusal) else self._pass(route, environ, start_response)
+        # No longer under way if it is a refusal: a seal need not wait until whoever was refused has sent all of its body.
+        return _answer(environ, start_response, answer) if isinstance(answer, Refusal) else answer
 
-    def _pass(self, route: Route, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def _pass(self, route: Route, environ: "WSGIEnvironment", start_response: "StartResponse") -> "_Parts | Refusal":
         presented = self._guard.judge(_values(environ), route)
         if isinstance(presented, Refusal):
-            return _answer(environ, start_response, presented)
+            return presented
+        request = _Request(environ, _Begun(start_response), presented)
         self._guard.underway.begin(presented.fence, presented.token)
         handed_over = False
         try:
             refusal = self._admit(presented)
-            if refusal is None:
-                environ["tenure"] = presented
-                begun = _Begun(start_response)
-                try:
-                    parts = self._app(environ, begun)
-                except (StaleToken, UnverifiedToken) as error:
-                    if begun.value or error.token != presented.token:
-                        raise
-                    refusal = refusal_of(error)
-                else:
-                    handed_over = True
-                    return _Parts(parts, self._guard, presented)
-            return _answer(environ, start_response, refusal)
+            if refusal is not None:
+                return refusal
+            environ["tenure"] = presented
+            try:
+                parts = self._app(environ, request.begun)
+            except (StaleToken, UnverifiedToken) as error:
+                return request.refusal_of(error)
+            handed_over = True
+            return _Parts(parts, self._guard, request)
         finally:
             if not handed_over:
                 self._guard.underway.end(presented.fence, presented.token)
@@ -116,15 +113,37 @@ class _Begun:
         return self._start(*args)
 
 
+class _Request(NamedTuple):
+    """A request that the application has been handed."""
+
+    environ: "WSGIEnvironment"
+    begun: _Begun
+    presented: Presented
+
+    def refusal_of(self, error: StaleToken | UnverifiedToken) -> Refusal:
+        """Return what the application's error means; raises it if the answer has begun, or if it is about another token."""
+        if self.begun.value or error.token != self.presented.token:
+            raise error
+        return refusal_of(error)
+
+
 class _Parts:
     """An answer whose request is under way until the server has closed it, as servers must."""
 
-    def __init__(self, parts: Iterable[bytes], guard: Guard, presented: Presented) -> None:
-        self._parts, self._guard, self._presented = parts, guard, presented
+    def __init__(self, parts: Iterable[bytes], guard: Guard, request: _Request) -> None:
+        self._parts, self._guard, self._request = parts, guard, request
         self._is_open = True
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._parts)
+        try:
+            yield from self._parts
+        except (StaleToken, UnverifiedToken) as error:
+            # An application that is a generator does all of its work here.
+            refusal = self._request.refusal_of(error)
+        else:
+            return
+        self._end()
+        yield from _answer(self._request.environ, self._request.begun, refusal)
 
     def close(self) -> None:
         try:
@@ -132,9 +151,16 @@ class _Parts:
             if close is not None:
                 close()
         finally:
-            if self._is_open:
-                self._is_open = False
-                self._guard.underway.end(self._presented.fence, self._presented.token)
+            self._end()
+
+    def _end(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._guard.underway.end(self._request.presented.fence, self._request.presented.token)
+
+
+def _text(path: str) -> str:
+    return path.encode("latin-1").decode("utf-8", "replace")
 
 
 def _values(environ: "WSGIEnvironment") -> list[str]:

@@ -16,17 +16,15 @@ Why a crash leaves both the fence and the file, or neither
 Until somebody takes the lock again, a reader who looks at the files alone may see the old content of a write that counts.
 
 Rules of this file
-1. Nothing is kept open between calls, so a fork inherits nothing.
+1. Nothing is kept open between calls, and what a call has open is taken from a forked child (``lock.py``).
 2. An error before the rename that counts is ``Refused``: nothing has changed. After it, ``OutcomeUnknown``.
 """
 
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -36,7 +34,7 @@ from typing import Final, NamedTuple
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
 from tenure.model import Token
 from tenure.model import token as checked
-from tenure.sinks.files import places
+from tenure.sinks.files import lock, places
 from tenure.sinks.files.places import OWN, Place, place
 from tenure.sinks.files.record import RECORD_MAX_BYTES, Pending, Record, Rubbish, read, written
 
@@ -46,11 +44,11 @@ Content = bytes | Change | None
 
 WAIT_S: Final = 5.0
 _LOOK_AGAIN_S: Final = 0.002
-_RECORD, _RECORD_NEW, _LOCK = "fences.json", "fences.new", "lock"
+_RECORD, _RECORD_NEW = "fences.json", "fences.new"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCKING: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_FENCE_MAX: Final = 2048
 
 
 class Folder:
@@ -58,8 +56,7 @@ class Folder:
 
     def __init__(self, path: str, name: str, wait_s: float) -> None:
         self.path, self.name, self._wait_s = path, name, wait_s
-        # Threads of this process queue up here, so that only one of them polls for the lock.
-        self._turn = threading.Lock()
+        self._turn = lock.Turn()
 
     def seal(self, fence: str, number: int, *, known_only: bool) -> None:
         """Raise the fence. Raises StaleToken, or UnverifiedToken where only known tokens are wanted."""
@@ -70,6 +67,11 @@ class Folder:
     def highest(self, fence: str) -> int:
         """Return where the fence stands."""
         return self.record("read").highest.get(fence, 0)
+
+    def stands_at(self, fence: str, token: Token) -> bool:
+        """Whether the fence stands at exactly this token, and no write is under way that may yet be taken back."""
+        record = self.record("read")
+        return record.pending is None and record.highest.get(fence, 0) == token
 
     @property
     def has_fences(self) -> bool:
@@ -110,6 +112,8 @@ class Folder:
         if after is not before:
             desk.put_record(after)
             desk.sweep(_mark_of(fence), token)
+        else:
+            desk.sync()  # Whoever raised it may have been killed before it came to that.
 
     def _land(self, desk: "_Desk", draft: "_Draft", *, known_only: bool) -> None:
         before = desk.settled()
@@ -146,8 +150,7 @@ class Folder:
             try:
                 root = os.open(self.path, _FOLDER)
                 stack.callback(os.close, root)
-                own = _open_own(root)
-                stack.callback(os.close, own)
+                own = stack.enter_context(lock.opened(lambda: _open_own(root)))
                 desk = _Desk(self.name, root, own, operation)
                 yield desk
             except OSError as error:
@@ -157,33 +160,24 @@ class Folder:
     @contextmanager
     def _locked(self, desk: "_Desk") -> Iterator[None]:
         until = time.monotonic() + self._wait_s
-        if not self._turn.acquire(timeout=self._wait_s):
+        turn = self._turn.lock  # A forked child has another one.
+        if not turn.acquire(timeout=self._wait_s):
             raise self._busy(desk.operation)
         try:
-            lock = self._lock(desk, until)
+            while not lock.try_lock(desk.own):
+                if time.monotonic() >= until:
+                    raise self._busy(desk.operation)
+                time.sleep(_LOOK_AGAIN_S)
             try:
+                desk.check_own()
                 yield
             finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)  # A forked child may have this file open as well, and go on.
-                os.close(lock)
+                lock.unlock(desk.own)
         finally:
-            self._turn.release()
-
-    def _lock(self, desk: "_Desk", until: float) -> int:
-        while True:
-            lock = os.open(_LOCK, _LOCKING, 0o666, dir_fd=desk.own)
-            if _try_lock(lock):
-                # Somebody may have tidied the file away, and others lock another one by now.
-                with suppress(FileNotFoundError):
-                    if os.stat(_LOCK, dir_fd=desk.own).st_ino == os.fstat(lock).st_ino:
-                        return lock
-            os.close(lock)
-            if time.monotonic() >= until:
-                raise self._busy(desk.operation)
-            time.sleep(_LOOK_AGAIN_S)
+            turn.release()
 
     def _busy(self, operation: str) -> Unreachable:
-        return Unreachable(self.name, operation, f"somebody has kept {OWN}/{_LOCK} locked for {self._wait_s:g} s")
+        return Unreachable(self.name, operation, f"somebody has kept {OWN} locked for {self._wait_s:g} s")
 
 
 class _Draft(NamedTuple):
@@ -202,6 +196,13 @@ class _Desk:
     def __init__(self, name: str, root: int, own: int, operation: str) -> None:
         self.name, self.root, self.own, self.operation = name, root, own, operation
         self.landed = False
+
+    def check_own(self) -> None:
+        """Raise Refused if the folder that is open is not the one with the fences any more."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.lstat(OWN, dir_fd=self.root), os.fstat(self.own)):
+                return
+        raise Refused(self.name, self.operation, f"{OWN} was removed meanwhile, and the fences with it")
 
     def record(self) -> Record:
         try:
@@ -228,8 +229,9 @@ class _Desk:
                     self.take(record.pending, there)
                 os.fsync(there.folder)
             self.put_record(settled)
-        except ConfigError as error:
-            detail = f"a write to {record.pending.path} is to be finished first, and cannot be: {error.rule}"
+        except (ConfigError, OSError) as error:
+            why = _words(error) if isinstance(error, OSError) else error.rule
+            detail = f"a write to {record.pending.path!a} is to be finished first, and cannot be: {why}"
             raise Refused(self.name, self.operation, detail) from error
         finally:
             self.landed = False  # That was the write of somebody who is gone.
@@ -254,8 +256,12 @@ class _Desk:
             os.close(file)
 
     def put_record(self, record: Record) -> None:
+        text = written(record)
+        if len(text) > RECORD_MAX_BYTES:  # Nobody would read it again.
+            size = f"{len(record.highest)} fences and {len(record.repairs)} repairs"
+            raise ConfigError("folder", size, "has too many: use several folders")
         self.remove(_RECORD_NEW)  # of somebody who was killed
-        self.put(_RECORD_NEW, written(record))
+        self.put(_RECORD_NEW, text)
         os.rename(_RECORD_NEW, _RECORD, src_dir_fd=self.own, dst_dir_fd=self.own)
         self.landed = True
         self.sync()
@@ -282,6 +288,8 @@ class _Desk:
 def _check(fence: str, number: int) -> Token:
     if not fence or "\0" in fence:
         raise ConfigError("fence", repr(fence), "must have a name, without a NUL in it")
+    if len(fence) > _FENCE_MAX:
+        raise ConfigError("fence", f"{fence[:40]!a}…", f"must have a name of at most {_FENCE_MAX} characters")
     if not isinstance(number, int):
         raise ConfigError("token", number, "must be an integer")
     return checked(number)
@@ -301,14 +309,6 @@ def _open_own(root: int) -> int:
             os.mkdir(OWN, dir_fd=root)
         os.fsync(root)
         return os.open(OWN, flags, dir_fd=root)
-
-
-def _try_lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _content_of(there: Place, found: os.stat_result | None) -> bytes | None:

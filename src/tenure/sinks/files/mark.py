@@ -18,11 +18,16 @@ class FileMark:
     def __init__(self, folder: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
         path = os.fspath(folder)
         self._folder = Folder(path, f"file mark {path}", wait_s)
+        self._kept: dict[
+            str, Token
+        ] = {}  # What is known to be on the disk: whoever raised it may have been killed before.
 
     def __repr__(self) -> str:
         return f"<{self._folder.name}>"
 
     def admit(self, fence: str, token: Token, *, known_only: bool = False) -> None:
         """Raise the mark to ``token`` (see ``Mark.admit``)."""
-        if self._folder.highest(fence) != checked(token):
-            self._folder.seal(fence, token, known_only=known_only)
+        if self._kept.get(fence) == checked(token) and self._folder.stands_at(fence, token):
+            return
+        self._folder.seal(fence, token, known_only=known_only)
+        self._kept[fence] = token

@@ -42,8 +42,12 @@ def parts_of(path: str | os.PathLike[str]) -> tuple[str, ...]:
     parts = tuple(part for part in text.split("/") if part not in {"", "."})
     if not parts or text.startswith("/") or text.endswith("/") or ".." in parts or "\0" in text:
         raise ConfigError("path", repr(text), _RULE)
-    if parts[0] == OWN:
+    if any(part.casefold() == OWN for part in parts):  # Below as well: a folder in this one may have fences of its own.
         raise ConfigError("path", repr(text), f"must not lie in {OWN}, where the fences are")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ConfigError("path", ascii(text), "must be a name that a file can have") from error
     return parts
 
 

@@ -6,6 +6,7 @@ read wrong lets everybody in.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -17,6 +18,10 @@ from tenure.sinks.repairing import Repair, moved
 
 RECORD_MAX_BYTES: Final = 2**20
 _FORMAT: Final = 1
+_TEMP: Final = re.compile(r"[0-9a-f]{16}-[0-9]{20}-[0-9a-f]{16}")  # Not a path: what is renamed lies beside the record.
+
+
+_REPAIR: Final = {"fence": str, "was": int, "now": int, "who": str, "when": str, "why": str}
 
 
 class Rubbish(Exception):
@@ -105,16 +110,21 @@ def _pending(found: object) -> Pending | None:
     match found:
         case None:
             return None
-        case {"path": str(path), "temp": str() | None as temp}:
+        case {"path": str(path), "temp": None}:
+            return Pending(path, None)
+        case {"path": str(path), "temp": str(temp)} if _TEMP.fullmatch(temp):
             return Pending(path, temp)
         case _:
-            raise Rubbish('its "pending" has no path')
+            raise Rubbish('its "pending" has no path, or a file that is not of ours')
 
 
 def _repairs(found: object) -> tuple[Repair, ...]:
     try:
         if isinstance(found, list):
-            return tuple(Repair(**repair) for repair in found)
+            repairs = tuple(Repair(**repair) for repair in found)
+            if all(type(getattr(one, name)) is kind for one in repairs for name, kind in _REPAIR.items()):
+                return repairs
+            raise Rubbish('its "repairs" have something that is not of its kind')
     except TypeError as error:
         raise Rubbish('its "repairs" lack something, or have too much') from error
     raise Rubbish('its "repairs" are not a list')

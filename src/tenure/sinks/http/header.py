@@ -10,7 +10,7 @@ comma cannot stand in it: where a server joins headers that came twice, the resu
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
@@ -41,7 +41,9 @@ class Presented:
     token: Token
     fence: str
     expires: int | None = None
-    signature: str | None = None
+    signature: str | None = field(
+        default=None, repr=False
+    )  # Whoever reads it in a log could present it until it expires.
 
     @property
     def signed_text(self) -> bytes:

@@ -80,7 +80,11 @@ def requests_auth(term: Bound, origin: str, *, secret: str | bytes | Secret | No
 
     def on_answer(answer: "requests.Response", *_: Any, **__: Any) -> None:
         if answer.is_redirect:
-            stamped(answer.request, urljoin(answer.url, answer.headers["Location"]))
+            try:
+                url = urljoin(answer.url, answer.headers["Location"])
+            except ValueError:  # It is no URL; requests says so itself.
+                url = ""
+            stamped(answer.request, url)
 
     class TenureAuth(AuthBase):
         def __call__(self, request: "requests.PreparedRequest") -> "requests.PreparedRequest":

@@ -15,7 +15,7 @@ from tenure.sinks.base import Bound
 from tenure.sinks.http.header import NAME, Presented
 from tenure.sinks.http.refusing import error_in
 from tenure.sinks.http.signing import Secret
-from tenure.sinks.http.stamp import Stamp, origin_of
+from tenure.sinks.http.stamp import Stamp, origin_of, without_secrets
 from tenure.sinks.refusals import Refusals
 
 SEAL_PATH: Final = "/.well-known/tenure/seal"
@@ -80,10 +80,11 @@ class HttpSink:
         timeout_s: float = _TIMEOUT_S,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._scheme, self._host, self._port = origin_of(url)  # before anything else: it refuses what is no URL
         split = urlsplit(url)
-        if split.username is not None or split.query or split.fragment:
-            raise ConfigError("url", url, "must not have a user, a query or a fragment")
-        self._scheme, self._host, self._port = origin_of(url)
+        if "@" in url or split.query or split.fragment:
+            rule = "must not have a user, a query or a fragment; write an @ of its path as %40"
+            raise ConfigError("url", without_secrets(url), rule)
         self._base, self._seal_path, self._timeout_s = split.path.rstrip("/"), seal_path, timeout_s
         self._secret = None if secret is None else Secret(secret)
         self._tls = tls or (ssl.create_default_context() if self._scheme == "https" else None)
@@ -129,11 +130,13 @@ class HttpSink:
                 )
                 answer = link.getresponse()
                 found = answer.read(_BODY_MAX_BYTES + 1)
+            except http.client.InvalidURL as error:  # an HTTPException that is raised before anything is sent
+                raise ConfigError("request", ascii(request.path), f"cannot be sent: {error}") from error
             except (OSError, http.client.HTTPException) as error:
                 detail = str(error) or type(error).__name__
                 raise OutcomeUnknown(self.origin, operation, detail) from error
             except ValueError as error:  # a path or a header that cannot be sent
-                raise ConfigError("request", request.path, f"cannot be sent: {error}") from error
+                raise ConfigError("request", ascii(request.path), f"cannot be sent: {error}") from error
             if len(found) > _BODY_MAX_BYTES:
                 raise OutcomeUnknown(self.origin, operation, f"the answer has more than {_BODY_MAX_BYTES} bytes")
             return HttpAnswer(answer.status, answer.headers, found)

@@ -15,15 +15,25 @@ Origin = tuple[str, str, int]
 
 
 def origin_of(url: str) -> Origin:
-    """Return scheme, host and port. Raises ConfigError for what has none."""
+    """Return scheme, host and port. Raises ConfigError for what has none, without a password that may be in it."""
     try:
         split = urlsplit(url)
         scheme, host, port = split.scheme.lower(), (split.hostname or "").lower(), split.port
-    except ValueError as error:
-        raise ConfigError("url", url, f"must be an http or https URL: {error}") from error
+    except ValueError:
+        # Not the words of that error: it may repeat a part of a password as a port.
+        raise ConfigError("url", without_secrets(url), "must be an http or https URL with a host and a port") from None
     if scheme not in _PORTS or not host:
-        raise ConfigError("url", url, "must be an http or https URL with a host")
+        raise ConfigError("url", without_secrets(url), "must be an http or https URL with a host")
     return scheme, host, port or _PORTS[scheme]
+
+
+def without_secrets(url: str) -> str:
+    """Return an URL without what may be a user and a password, however badly it is written, and without its query."""
+    scheme, sign, rest = url.partition("://")
+    if not sign:
+        scheme, rest = "", url
+    _, at, rest = rest.rpartition("@")
+    return f"{scheme}{sign}{'***' if at else ''}{at}{rest.partition('?')[0].partition('#')[0]}"
 
 
 class Stamp:
@@ -46,7 +56,11 @@ class Stamp:
 
         Raises TenureOver if the tenure is over: what is certain to be refused need not be sent.
         """
-        if origin_of(url) != self._origin:
+        try:
+            is_ours = origin_of(url) == self._origin
+        except ConfigError:  # A redirect may lead to what is no URL at all. Whoever follows it will say so.
+            is_ours = False
+        if not is_ours:
             return None
         check = getattr(self._term, "check", None)  # A Tenure has it; other things that a write is bound to need not.
         if check is not None:

@@ -2,7 +2,10 @@
 
 Rules of this file
 1. A conditional put that came to nothing (412, or 409 where others were at it) is ``Beaten``; one without an answer is ``Lost``.
-2. Credentials are boto3's own business: nothing of them is kept or shown here.
+2. A client of the user's may repeat what had no answer, and tells of its last try only. So what it says of a write that it has
+   repeated, or may have, is no proof that nothing was written: ``Lost``.
+3. Who cannot be sure that a swap has not landed says OutcomeUnknown: on any other error the data of the write is removed.
+4. Credentials are boto3's own business: nothing of them is kept or shown here.
 """
 
 import secrets
@@ -67,34 +70,42 @@ class Bucket:
             raise Refused(self.name, operation, detail) from error
 
     def swapped(self, seen: Seen, after: Manifest, operation: str) -> bool:
-        """Put ``after`` in the place of what was seen; False: somebody else was quicker, and nothing was written.
+        """Put ``after`` in the place of what was seen; False: somebody else was quicker, and nothing was written or ever will be.
 
-        A lost answer is looked up. Raises OutcomeUnknown only if that is not answered either.
+        A lost answer is looked up. Raises OutcomeUnknown if that is not answered either, or does not tell any more.
         """
         self.probe(operation)
-        body, unknown = written(after), OutcomeUnknown(self.name, operation)
+        body = written(after)
+        unknown: OutcomeUnknown | None = None
         for _ in range(_TRIES_MAX):
             try:
                 self._put(_MANIFEST, body, seen.etag, operation)
-            except Beaten:
+            except Beaten as beaten:
                 # By an earlier try of this very write, perhaps: ours here, or one that a client of the user's repeats.
-                return after.writes[-1] in self.look(operation).manifest.writes
+                unknown = unknown or OutcomeUnknown(self.name, operation, str(beaten))
             except Lost as lost:
-                found = self._look_back(lost, operation)
-                if after.writes[-1] in found.manifest.writes:
-                    return True
-                if found.etag != seen.etag:
-                    return False  # And it can never land: no two manifests have the same ETag.
                 unknown = lost.error
+            except StoreError as error:
+                if unknown is None:
+                    raise
+                raise unknown from error  # This try came to nothing. The one before may still be on its way.
             else:
                 return True
+            found = self._look_back(unknown, operation)
+            if after.writes[-1] in found.manifest.writes:
+                return True
+            if found.etag != seen.etag:
+                if not found.manifest.shows_all_since(seen.manifest):
+                    raise unknown  # It may have landed, and been forgotten since.
+                return False  # And it can never land: no two manifests have the same ETag.
+        assert unknown is not None, "whoever gets here was beaten, or lost an answer"
         raise unknown
 
-    def _look_back(self, lost: Lost, operation: str) -> Seen:
+    def _look_back(self, unknown: OutcomeUnknown, operation: str) -> Seen:
         try:
             return self.look(operation)
-        except Unreachable as error:
-            raise lost.error from error
+        except StoreError as error:
+            raise unknown from error
 
     def add(self, content: bytes) -> str:
         """Put new data, under a key that nobody has used; returns that key."""
@@ -162,6 +173,8 @@ class Bucket:
         except exceptions.ClientError as error:
             raise self._told(error.response, operation, writes=writes) from error
         except (exceptions.EndpointConnectionError, exceptions.ConnectTimeoutError, exceptions.SSLError) as error:
+            if writes and _repeats(self._client):
+                raise Lost(OutcomeUnknown(self.name, operation, str(error))) from error
             raise Unreachable(self.name, operation, str(error)) from error
         except (exceptions.NoCredentialsError, exceptions.ParamValidationError, exceptions.NoRegionError) as error:
             raise Refused(self.name, operation, str(error)) from error
@@ -171,11 +184,12 @@ class Bucket:
             raise Unreachable(self.name, operation, str(error)) from error
 
     def _told(self, answer: Any, operation: str, *, writes: bool) -> Exception:
-        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        about = answer.get("ResponseMetadata", {})
+        status = about.get("HTTPStatusCode", 0)
         detail = f"{answer.get('Error', {}).get('Code', status)}: {answer.get('Error', {}).get('Message', '')}"
         if writes and status in _BEATEN:
             return Beaten(detail)
-        if status >= _SERVER_ERROR or status == _TOO_MANY:
+        if status >= _SERVER_ERROR or status == _TOO_MANY or (writes and about.get("RetryAttempts")):
             unknown = OutcomeUnknown(self.name, operation, detail)
             return Lost(unknown) if writes else Unreachable(self.name, operation, detail)
         return Refused(self.name, operation, detail)
@@ -185,6 +199,12 @@ class Bucket:
             if self._client is None:
                 self._client = self._connect()
             return self._client
+
+
+def _repeats(client: Any) -> bool:
+    """Whether a client may repeat a request by itself. Whoever does not say so may."""
+    retries = getattr(getattr(getattr(client, "meta", None), "config", None), "retries", None) or {}
+    return retries.get("total_max_attempts") != 1
 
 
 def connect_to(endpoint_url: str | None) -> Callable[[], Any]:

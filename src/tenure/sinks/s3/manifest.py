@@ -52,6 +52,12 @@ class Manifest:
         objects = {**self.objects, **changes}
         return replace(self, objects={name: key for name, key in objects.items() if key is not None})
 
+    def shows_all_since(self, earlier: "Manifest") -> bool:
+        """Whether each write that was made after ``earlier`` is still among those that are kept."""
+        if earlier.writes:
+            return earlier.writes[-1] in self.writes
+        return len(self.writes) < _WRITES_KEPT
+
     def signed(self) -> "Manifest":
         """Return the manifest as a write that nobody has made before."""
         return replace(self, writes=(*self.writes, secrets.token_hex(12))[-_WRITES_KEPT:])
