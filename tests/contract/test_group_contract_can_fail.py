@@ -73,12 +73,22 @@ class ForgetsWhenCancelled(_Broken):
         return Roll(frozenset(self._grants), ()) if was_cancelled else await super().renew()
 
 
+class AnswersByElection(_HasGroups):
+    """Takes the tenure of an office that lasts for every tenure of that office."""
+
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        answers = await super().renew_together(grants)
+        lasting = {answer.bid.election for answer in answers if isinstance(answer, Grant)}
+        return [grant if grant.bid.election in lasting else Ended(grant.bid, grant.token) for grant in grants]
+
+
 BROKEN: list[tuple[str, Make]] = [
     ("group-is-renewed-and-nobody-else", MemoryRig.maker(store=RenewsWhoHasLeft.store())),
     ("group-is-renewed-and-nobody-else", MemoryRig.maker(store=RenewsNobody.store())),
     ("group-names-who-has-ended-every-time", MemoryRig.maker(store=NamesOnce.store())),
     ("group-names-who-has-ended-every-time", MemoryRig.maker(store=NamesNobody.store())),
     ("group-names-who-has-ended-every-time", MemoryRig.maker(store=TrustsWhoComes.store())),
+    ("group-tells-tenures-of-one-office-apart", MemoryRig.maker(store=AnswersByElection)),
     ("cancelled-group-renewal-leaves-nothing", MemoryRig.maker(store=ForgetsWhenCancelled.store())),
 ]
 

@@ -1,6 +1,7 @@
 """What becomes of an office when the server, a connection or a clock fails. All of it was run on MariaDB."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from secrets import token_hex
 
@@ -10,8 +11,9 @@ import pytest
 from tenure.errors import OutcomeUnknown, Refused, StoreError
 from tenure.model import Bid, Ended, Grant, Holder
 from tenure.stores.mysql import MySqlStore, from_url
+from tenure.stores.mysql.session import MySqlSession
 from tenure.stores.mysql.settings import settings_of
-from tenure.stores.sql.rows import epoch_of
+from tenure.stores.sql.rows import epoch_of, packed
 from tenure.testing.engines import EngineFailed, MariaDbCluster
 from tests.leaping import LeapingClock
 from tests.mysql.mysql_rig import LIMIT_S, at, bid, sql, until, waits, wins, wins_in_time
@@ -148,9 +150,68 @@ async def test_a_primary_that_is_made_read_only_is_left(cluster: MariaDbCluster)
             for each, grant in zip((store, root), grants, strict=True):
                 with pytest.raises(Refused, match="read-only"):
                     await each.renew(grant)
+                with pytest.raises(Refused, match="read-only"):
+                    await each.read(grant.bid.election)
         finally:
             await sql(cluster, "SET GLOBAL read_only = 0")
         assert await store.renew(grants[0]) == grants[0]
+
+
+async def test_an_election_without_a_row_is_not_won_on_a_server_that_was_made_read_only(
+    cluster: MariaDbCluster,
+) -> None:
+    async with from_url(cluster.url) as root:
+        await root.read(a_name())
+        await sql(
+            cluster, "SET GLOBAL read_only = 1"
+        )  # under a connection that is open, and of one who may write still
+        try:
+            with pytest.raises(Refused, match="read-only"):
+                await root.claim(bid(election := a_name()))
+        finally:
+            await sql(cluster, "SET GLOBAL read_only = 0")
+        await wins(root, bid(election))
+
+
+async def test_a_row_above_the_counter_is_refused_until_the_counter_is_put_above_it(cluster: MariaDbCluster) -> None:
+    """Counting on from a row gives a token again, once a replica that missed it was promoted and has counted another election."""
+    prefix = f"above_{token_hex(4)}_"
+    async with from_url(f"{cluster.url}?prefix={prefix}") as store:
+        asked = bid("x")
+        await wins(store, asked)
+        await sql(cluster, f"UPDATE test.{prefix}office SET token = {packed(5, 7)}, nonce = NULL")
+        with pytest.raises(Refused, match=f"Set last_token to {packed(6, 0)} or more"):
+            await store.claim(asked)
+        await sql(cluster, f"UPDATE test.{prefix}store SET last_token = {packed(6, 0)}")
+        assert (await wins(store, asked)).token == packed(6, 1)
+        # Another server begins above both.
+        await sql(cluster, f"UPDATE test.{prefix}office SET token = {packed(7, 7)}, nonce = NULL")
+        await sql(cluster, f"UPDATE test.{prefix}store SET server = 'before'")
+        assert (await wins(store, asked)).token == packed(8, 1)
+
+
+async def test_a_tenure_that_was_not_prolonged_is_not_called_renewed_by_a_clock_that_steps_back(
+    cluster: MariaDbCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    election = a_name()
+    where = f"WHERE election = '{election}'"
+    async with from_url(cluster.url) as store:
+        grant = await wins(store, bid(election, ttl_ns=60 * 10**9))
+        before = int(await sql(cluster, f"SELECT expires_us FROM test.tenure_office {where}"))
+        run, steps = MySqlSession.run, [f"expires_us - {10**12}", f"expires_us + {10**12}"]
+
+        async def stepping(session: MySqlSession, statement: str, arguments: Sequence[object] = ()) -> tuple[int, int]:
+            if not steps:
+                return await run(session, statement, arguments)
+            await sql(cluster, f"UPDATE test.tenure_office SET expires_us = {steps.pop(0)} {where}")
+            changed = await run(session, statement, arguments)
+            await sql(cluster, f"UPDATE test.tenure_office SET expires_us = {steps.pop(0)} {where}")
+            return changed
+
+        monkeypatch.setattr(MySqlSession, "run", stepping)
+        assert await store.renew(grant) == grant
+        assert steps == []
+        assert int(await sql(cluster, f"SELECT expires_us FROM test.tenure_office {where}")) > before
 
 
 async def test_a_backup_that_is_put_back_is_noticed_by_who_has_seen_more(cluster: MariaDbCluster) -> None:

@@ -181,8 +181,9 @@ async def test_a_row_that_was_edited_into_rubbish_is_refused_or_put_right_and_no
         await sql(cluster, f"UPDATE tenure.office SET host = NULL, pid = NULL {where}")
         assert await store.read(election) is None
         await sql(cluster, f"UPDATE tenure.office SET nonce = NULL, token = 9223372036854775807 {where}")
-        with pytest.raises(Refused, match="a token must lie between 0 and"):
-            await store.claim(bid(election))
+        above = bid(election)
+        assert (await wins(store, above)).token > grant.token  # No server has counted that far: it is not gone on from.
+        await store.release(above)
         await sql(cluster, f"UPDATE tenure.office SET token = 7 {where}")
         again = await wins(store, bid(election))
         assert again.token > grant.token  # The counter is not in the row.

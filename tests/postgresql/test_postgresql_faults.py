@@ -10,7 +10,7 @@ from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
 from tenure.model import Ended, Grant, Holder
 from tenure.stores.postgresql import PostgresStore, from_url
 from tenure.stores.postgresql.settings import settings_of
-from tenure.stores.sql.rows import epoch_of, packed
+from tenure.stores.sql.rows import epoch_of
 from tenure.testing.engines import PostgresCluster
 from tests.leaping import LeapingClock
 from tests.postgresql.postgresql_rig import LIMIT_S, TTL_NS, at, bid, sql, until, waits, wins, wins_in_time
@@ -317,19 +317,22 @@ async def test_a_store_that_is_closed_lets_go_of_who_waits_and_takes_no_more(clu
             await waiter.claim(wait.bid)
 
 
-async def test_rows_of_a_dump_from_a_later_timeline_go_on_above_what_this_server_counts(
-    cluster: PostgresCluster,
-) -> None:
-    schema, dumped = f"dump_{token_hex(4)}", packed(5, 100)
-    async with from_url(f"{cluster.url}?schema={schema}") as store:
-        asked = bid("x")
-        await wins(store, asked)
-        await store.release(asked)
-        await sql(cluster, f"UPDATE {schema}.office SET token = {dumped}")
-        grant = await wins(store, bid("x", asked.holder, 2))
-        assert grant.token == dumped + 1
-        await sql(cluster, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")
-        assert await wins_in_time(store, grant.bid) == grant
+async def test_a_store_that_is_closed_while_it_begins_to_listen_lets_go_of_who_waits(cluster: PostgresCluster) -> None:
+    begun = asyncio.Event()
+
+    async def never() -> object:
+        begun.set()
+        return await asyncio.Event().wait()
+
+    async with from_url(cluster.url) as store:
+        election = a_name()
+        await wins(store, bid(election))
+        wait = await waits(store, bid(election))
+        store.engine._listening._connect = never
+        waiting = asyncio.create_task(store.changed(wait))
+        await begun.wait()
+    with anyio.fail_after(LIMIT_S), pytest.raises(Unreachable, match="the store is not open"):
+        await waiting
 
 
 @pytest.mark.timeout(120)

@@ -3,7 +3,7 @@
 Rules of this file
 1. A row is read, and then written only if it is still what was read; whatever was read is nobody's word.
 2. A token is counted before the row is written, above everything that the row or the counter has had. One that is not used leaves
-   a gap.
+   a gap. A row above the counter is refused, unless another server counted last.
 3. A server whose counter has gone back below what this process has seen of it is refused.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from asyncmy.errors import MySQLError
 
-from tenure.errors import Refused
+from tenure.errors import Refused, Unreachable
 from tenure.model import Bid, Grant, Holder
 from tenure.stores.base import Wake
 from tenure.stores.mysql.faults import READ_ONLY
@@ -21,10 +21,12 @@ from tenure.stores.mysql.settings import MySqlSettings
 from tenure.stores.mysql.statements import renewal, statements_for
 from tenure.stores.sql.link import Link
 from tenure.stores.sql.lookout import Lookout
-from tenure.stores.sql.rows import Ask, Lasting, Office, Taken, epoch_of, microseconds
+from tenure.stores.sql.rows import EPOCH_MAX, Ask, Lasting, Office, Taken, epoch_of, microseconds, packed
 
+_TRIES_MAX = 8
 _NO_TABLE = 1146
 _MAY_NOT_CREATE = (1142, 1044)
+_RUBBISH = "No server counts that far: set the row to a lower one"
 
 
 class MySqlEngine:
@@ -125,31 +127,49 @@ class MySqlEngine:
     async def _count(self, session: MySqlSession, floor: int) -> int:
         changed, token = await session.run(self._sql.next_token, [floor, floor])
         if not changed:
-            raise Refused(self._address, "claim", f"{self.settings.prefix}store is empty, and must have one row")
+            raise await self._why_not_counted(session, floor)
         self._latest_token = max(self._latest_token, token)
         return token
 
+    async def _why_not_counted(self, session: MySqlSession, floor: int) -> Refused:
+        name = f"{self.settings.prefix}store"
+        rows = await session.fetch(self._sql.store)
+        if not rows:
+            return Refused(self._address, "claim", f"{name} is empty, and must have one row")
+        if rows[0]["read_only"]:
+            session.abort()
+            return Refused(self._address, "claim", f"the server {READ_ONLY}")
+        told = f"the row has the token {floor}, which {name}.last_token has not come to: was one of the tables put back alone?"
+        advice = (
+            f"Set last_token to {packed(epoch_of(floor) + 1, 0)} or more" if epoch_of(floor) < EPOCH_MAX else _RUBBISH
+        )
+        return Refused(self._address, "claim", f"{told} {advice}")
+
     async def renew(self, grants: list[Grant], within_s: float, *, observed: bool) -> Lasting:
         elections = [grant.bid.election for grant in grants]
-        tenures = [part for grant in grants for part in (*_whose(grant.bid), grant.token)]
         by_tenure = {(grant.bid.election, int(grant.token)): grant for grant in grants}
 
         async def prolong(session: MySqlSession) -> Lasting:
             await self._check(session, "renew")
-            arguments = [observed, *(election.encode() for election in elections), *tenures]
-            await session.run(renewal(self._sql.renew, len(grants)), arguments)
-            # Whatever is ours now and has not ended was so a moment ago, and was prolonged: nobody else does that.
-            lasting: Lasting = {}
-            for row in await self._rows(session, elections, "renew"):
-                office = _office(row)
-                grant = by_tenure.get(
-                    (office.election, office.token)
-                )  # None: it is of somebody whom we did not ask for
-                if grant is not None and office.is_of(grant.bid) and not _ended(office):
-                    lasting[office.election, office.token] = (office.version, office.resign_asked)
-            return lasting
+            for _ in range(_TRIES_MAX):
+                lasting: list[Office] = []
+                for row in await self._rows(session, elections, "renew"):
+                    office = _office(row)
+                    grant = by_tenure.get((office.election, office.token))  # None: of somebody whom we did not ask for
+                    if grant is not None and office.is_of(grant.bid) and not _ended(office):
+                        lasting.append(office)
+                if not lasting or await self._prolong(session, lasting, observed=observed):
+                    return {(each.election, each.token): (each.version + 1, each.resign_asked) for each in lasting}
+            raise Unreachable(self._address, "renew", f"others came between {_TRIES_MAX} times: renew again")
 
         return await self.link.run("renew", prolong, within_s)
+
+    async def _prolong(self, session: MySqlSession, lasting: list[Office], *, observed: bool) -> bool:
+        """Prolong what is still as it was read, and say whether that was all. If not, who was left out is not known."""
+        names = [office.election.encode() for office in lasting]
+        rows = [part for office in lasting for part in _as_read(office)]
+        changed, _ = await session.run(renewal(self._sql.renew, len(lasting)), [observed, *names, *rows])
+        return changed == len(lasting)
 
     async def release(self, bid: Bid, marks: list[str], within_s: float) -> None:
         async def leave(session: MySqlSession) -> None:

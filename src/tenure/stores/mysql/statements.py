@@ -18,10 +18,12 @@ _ROW: Final = (
     " @@global.read_only AS read_only"
 )
 # Left to right: the server is compared before it is written. A server that has become the primary begins a new epoch above
-# the counter, so what it missed of the old one's tokens is below its own.
+# the counter, so what it missed of the old one's tokens is below its own. A row above the counter of this very server is not counted
+# on from: that would be to count in the row, and a replica that missed it would give the same token again.
 _COUNT: Final = (
-    "UPDATE {prefix}store SET last_token = LAST_INSERT_ID(IF(server = {server}, GREATEST(last_token, %s) + 1,"
-    " (((GREATEST(last_token, %s) >> {bits}) + 1) << {bits}) + 1)), server = {server} WHERE one = 1"
+    "UPDATE {prefix}store SET last_token = LAST_INSERT_ID(IF(server = {server}, last_token + 1,"
+    " (((GREATEST(last_token, %s) >> {bits}) + 1) << {bits}) + 1)), server = {server}"
+    " WHERE one = 1 AND @@global.read_only = 0 AND (server <> {server} OR last_token >= %s)"
 )
 _EXPIRES: Final = "IF(%s, {forever}, {now} + %s)"
 _UNCHANGED: Final = "election = %s AND token = %s AND version = %s"
@@ -40,7 +42,7 @@ _KEEP: Final = (
 _MINE: Final = "election = %s AND host = %s AND pid = %s AND nonce = %s AND serial = %s"
 _RENEW: Final = (
     "UPDATE {prefix}office SET version = version + 1, expires_us = IF(%s, {forever}, {now} + ttl_us)"
-    " WHERE election IN ({{elections}}) AND expires_us > {now} AND ({{tenures}})"
+    " WHERE election IN ({{elections}}) AND expires_us > {now} AND ({{rows}})"
 )
 _RELEASE: Final = (
     "UPDATE {prefix}office SET host = NULL, pid = NULL, nonce = NULL, serial = NULL, expires_us = {now}, resign = NULL,"
@@ -87,7 +89,5 @@ def statements_for(prefix: str) -> Statements:
 
 
 def renewal(template: str, count: int) -> str:
-    """Return the statement that renews so many tenures. Named by their elections first, so that no other row is locked."""
-    return template.format(
-        elections=", ".join(["%s"] * count), tenures=" OR ".join([f"({_MINE} AND token = %s)"] * count)
-    )
+    """Return the statement that renews so many rows which are as they were read. Named by their elections first, so that no other row is locked."""
+    return template.format(elections=", ".join(["%s"] * count), rows=" OR ".join([f"({_UNCHANGED})"] * count))

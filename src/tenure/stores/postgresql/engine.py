@@ -1,7 +1,7 @@
 """The engine of the store: what is asked for, sent as one statement each. Runs on asyncio."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import asyncpg
 
@@ -15,12 +15,17 @@ from tenure.stores.postgresql.settings import PostgresSettings
 from tenure.stores.postgresql.statements import channel_of, statements_for
 from tenure.stores.sql.link import Link
 from tenure.stores.sql.lookout import Lookout
-from tenure.stores.sql.rows import COUNTER_MAX, Ask, Lasting, Office, Taken, epoch_of, microseconds, packed
+from tenure.stores.sql.rows import COUNTER_MAX, Ask, Lasting, Office, Taken, microseconds, packed
 
+# A dump has the random number in it. What it is put back into has another system identifier, or the table is another one; and a
+# copy that CREATE DATABASE makes is in another database.
 _IDENTITY: Final = (
-    "SELECT s.id, c.system_identifier, pg_sequence_last_value('{schema}.token') AS counted"
-    " FROM {schema}.store s, pg_control_system() c ORDER BY s.id LIMIT 1"
+    "SELECT concat_ws('/', 'postgresql', c.system_identifier, d.oid, t.oid, s.id) AS identity, t.oid AS table_oid,"
+    " pg_sequence_last_value('{schema}.token') AS counted"
+    " FROM {schema}.store s, pg_control_system() c, pg_database d, (SELECT '{schema}.office'::regclass::oid) t (oid)"
+    " WHERE d.datname = current_database() ORDER BY s.id LIMIT 1"
 )
+_ANOTHER: Final = "this is another database than before: open the store again"
 _THERE: Final = (
     "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = $1 AND c.relname IN ('office', 'store', 'token')"
@@ -40,7 +45,7 @@ class PostgresEngine:
         self.link = Link(settings.sql.address, settings.sql.endpoints, self._connector)
         self._listening = Listening(channel_of(settings.schema), self._connect_to_listen, self._notify)
         self._pooled = False
-        self._identity = ""
+        self._identity, self._table_oid = "", 0
         self._latest_token = 0  # that this process has seen given
         self._checked: PostgresSession | None = None
 
@@ -53,36 +58,43 @@ class PostgresEngine:
             if there < _PARTS:
                 await self._create(session)
             self._pooled = session.pooled
-            self._identity, _ = await self._about_store(session, "open")
+            about = await self._about_store(session, "open")
+            self._identity, self._table_oid = about["identity"], about["table_oid"]
             return self._identity
 
         return await self.link.run("open", prepare, timeout_s)
 
-    async def _about_store(self, session: PostgresSession, operation: str) -> tuple[str, int]:
-        """Return which database this is, and how far its counter is."""
+    async def _about_store(self, session: PostgresSession, operation: str) -> Mapping[str, Any]:
+        """Return which database this is, which table, and how far its counter is."""
         schema = self.settings.schema
         rows = await session.fetch(_IDENTITY.format(schema=schema), [])
         if not rows:
             raise Refused(self.settings.sql.address, operation, f"{schema}.store is empty, and must have one row")
-        return f"postgresql/{rows[0]['system_identifier']}/{rows[0]['id']}", rows[0]["counted"] or 0
+        return cast("Mapping[str, Any]", rows[0])
 
     async def _check(self, session: PostgresSession, operation: str) -> None:
         """Make sure, once for each connection, that this is the database we know, and has not gone back."""
         if session is self._checked:
             return
-        identity, counted = await self._about_store(session, operation)
-        last = packed(session.timeline, counted)
-        if identity == self._identity and last >= self._latest_token:
+        about = await self._about_store(session, operation)
+        last = packed(session.timeline, about["counted"] or 0)
+        if about["identity"] == self._identity and last >= self._latest_token:
             self._checked = session
             return
         session.abort()
-        if identity != self._identity:
-            told = "this is another database than before: open the store again"
+        if about["identity"] != self._identity:
+            told = _ANOTHER
         else:
             name = f"{self.settings.schema}.token"
             told = f"{name} has gone back: the last token would be {last}, and was {self._latest_token}; was a backup put back?"
             told += f" SELECT setval('{name}', {self._latest_token & COUNTER_MAX}) puts it right"
         raise Refused(self.settings.sql.address, operation, told)
+
+    def _check_table(self, session: PostgresSession, operation: str, row: Mapping[str, Any]) -> None:
+        """Make sure of it in each answer as well: a plan goes on with whatever table has the name of one that was dropped."""
+        if row["table_oid"] not in (None, self._table_oid):
+            session.abort()
+            raise Refused(self.settings.sql.address, operation, _ANOTHER)
 
     async def _run(self, operation: str, work: Callable[[PostgresSession], Awaitable[T]], within_s: float) -> T:
         async def checked(session: PostgresSession) -> T:
@@ -117,11 +129,10 @@ class PostgresEngine:
                 row = first[0] if first else None
             if row is None:
                 return None
+            self._check_table(session, "claim", row)
             if row["taken"] is None:
                 return _office(row)
-            # Rows of a restored dump may be above what this server counts, and then go on by themselves.
-            if epoch_of(row["taken"]) == session.timeline:
-                self._latest_token = max(self._latest_token, row["taken"])
+            self._latest_token = max(self._latest_token, row["taken"])
             return Taken(row["taken"], row["as_version"])
 
         return await self._run("claim", take, within_s)
@@ -137,7 +148,14 @@ class PostgresEngine:
             [bid.serial for bid in bids],
             [microseconds(bid.ttl_ns) for bid in bids],
         ]
-        rows = await self._fetch("renew", self._sql.renew, [*columns, observed], within_s)
+
+        async def prolong(session: PostgresSession) -> list[Any]:
+            rows = await session.fetch(self._sql.renew, [*columns, observed])
+            for row in rows:
+                self._check_table(session, "renew", row)
+            return rows
+
+        rows = await self._run("renew", prolong, within_s)
         return {(row["election"], row["token"]): (row["version"], row["asked"]) for row in rows}
 
     async def release(self, bid: Bid, marks: list[str], within_s: float) -> None:

@@ -44,6 +44,8 @@ class Listening:
         await self._tried.wait()
 
     async def end(self) -> None:
+        """Listen no more. Whoever waits for the first attempt is let go."""
+        self._tried.set()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

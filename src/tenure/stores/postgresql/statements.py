@@ -25,7 +25,7 @@ _ROW: Final = """
 _CLAIM: Final = """
 WITH taken AS (
     UPDATE {schema}.office o SET
-        token = CASE WHEN {same} THEN o.token ELSE greatest({next}, o.token + 1) END,
+        token = CASE WHEN {same} THEN o.token WHEN {ours} THEN greatest({next}, o.token + 1) ELSE {next} END,
         since = CASE WHEN {same} THEN o.since ELSE clock_timestamp() END,
         host = $2, pid = $3, nonce = $4, serial = $5, ttl_us = $6::bigint, expires = {expires}, advertised = $7,
         version = o.version + 1
@@ -34,14 +34,17 @@ WITH taken AS (
         OR (o.nonce = $4 AND o.host = $2 AND o.pid = $3 AND o.serial <= $5)
         OR (NOT $8::boolean AND o.expires <= clock_timestamp())
         OR ($8::boolean AND o.token = $9 AND o.version = $10))
-    RETURNING o.token, o.version)
-SELECT t.token AS taken, t.version AS as_version, {row}
+    RETURNING o.token, o.version, o.tableoid)
+SELECT t.token AS taken, t.version AS as_version, coalesce(t.tableoid, o.tableoid) AS table_oid, {row}
 FROM (SELECT 1) one LEFT JOIN taken t ON true LEFT JOIN {schema}.office o ON o.election = $1 AND t.token IS NULL"""
-_SAME: Final = "(o.nonce = $4 AND o.host = $2 AND o.pid = $3 AND o.serial = $5 AND o.expires > clock_timestamp() AND $11::boolean) IS TRUE"
+# A row above the timeline is from a dump of other servers, whose tokens are for other fences. To count on from it would be to count in
+# a row: a replica that missed the last count, and whose timeline is still below, would give that token again.
+_OURS: Final = "o.token >> {bits} <= {timeline}"
+_SAME: Final = "(o.nonce = $4 AND o.host = $2 AND o.pid = $3 AND o.serial = $5 AND o.expires > clock_timestamp() AND $11::boolean AND {ours}) IS TRUE"
 _FIRST: Final = """
 INSERT INTO {schema}.office AS o (election, token, version, host, pid, nonce, serial, ttl_us, since, expires, advertised)
 VALUES ($1, {next}, 1, $2, $3, $4, $5, $6::bigint, clock_timestamp(), {expires}, $7)
-ON CONFLICT DO NOTHING RETURNING o.token AS taken, o.version AS as_version"""
+ON CONFLICT DO NOTHING RETURNING o.token AS taken, o.version AS as_version, o.tableoid AS table_oid"""
 # $1 elections  $2 tokens  $3 hosts  $4 pids  $5 nonces  $6 serials  $7 ttls  $8 observed
 _RENEW: Final = """
 UPDATE {schema}.office o SET expires = {expires}, ttl_us = g.ttl_us, version = o.version + 1
@@ -49,7 +52,7 @@ FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::
     AS g (election, token, host, pid, nonce, serial, ttl_us)
 WHERE o.election = g.election AND o.token = g.token AND o.host = g.host AND o.pid = g.pid AND o.nonce = g.nonce
     AND o.serial = g.serial AND o.expires > clock_timestamp()
-RETURNING o.election, o.token, o.version, (o.resign = o.token) IS TRUE AS asked"""
+RETURNING o.election, o.token, o.version, (o.resign = o.token) IS TRUE AS asked, o.tableoid AS table_oid"""
 _MINE: Final = "o.election = $1 AND o.host = $2 AND o.pid = $3 AND o.nonce = $4 AND o.serial = $5"
 # Whoever listens hears of it once the row is free, and not before.
 _RELEASE: Final = """
@@ -92,11 +95,13 @@ def channel_of(schema: str) -> str:
 
 def statements_for(schema: str) -> Statements:
     """Return the statements for tables in this schema, whose name was checked."""
+    ours = _OURS.format(bits=COUNTER_BITS, timeline=TIMELINE)
     parts = {
         "schema": schema,
         "row": _ROW,
         "next": f"(({TIMELINE} << {COUNTER_BITS}) | nextval('{schema}.token'))",
-        "same": _SAME,
+        "ours": ours,
+        "same": _SAME.format(ours=ours),
         "mine": _MINE,
         "channel": channel_of(schema),
         "expires": _EXPIRES.format(observed="$8::boolean", ttl_us="$6::bigint"),

@@ -231,6 +231,7 @@ class SqlStore:
     async def changed(self, wait: Wait) -> None:
         self._check("changed", wait.bid)
         await self._engine.listen(self._lookout)
+        self._check_open("changed")  # It may have been closed meanwhile, and nobody would end a wait that begins now.
         await self._lookout.wait(wait.bid.election)
 
     async def _left(self, elections: list[str]) -> dict[str, int]:
