@@ -61,6 +61,10 @@ BEGIN
   -- A look without a lock, which decides nothing but which lock to take (rule 4).
   SELECT highest INTO found_highest FROM tenure_fence.fences WHERE fence = wanted_fence;
   IF coalesce(found_highest, 0) < wanted THEN
+    -- A seal that was answered must outlive a crash, whatever the role has set for its own writes.
+    IF current_setting('synchronous_commit') = 'off' THEN
+      PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     PERFORM pg_advisory_xact_lock(hashtextextended(wanted_fence, {LOCK_SEED}));
     INSERT INTO tenure_fence.fences AS known (fence, highest, raised_by) VALUES (wanted_fence, wanted, session_user)
       ON CONFLICT (fence) DO UPDATE SET highest = excluded.highest, raised_at = clock_timestamp(), raised_by = session_user

@@ -108,12 +108,18 @@ class Flow:
 
     def finish(self, fence: str, token: Token) -> Talk[None]:
         """Check, and commit."""
-        yield from self.dialect.finish(fence, token)
+        try:
+            yield from self.dialect.finish(fence, token)
+        except UnverifiedToken:
+            self._sealed.pop(fence, None)  # The server has lost the seal. The next transaction raises the fence again.
+            raise
         self._sealed[fence] = token
 
     def explain(self, trouble: Trouble, fence: str, token: Token) -> Talk[TenureError | None]:
         """Return what the trouble of a transaction comes down to, if that is a refusal; the transaction is rolled back."""
         refusal = self.dialect.refusal(trouble)
+        if isinstance(refusal, UnverifiedToken):
+            self._sealed.pop(fence, None)
         if refusal is not None or not self.dialect.is_conflict(trouble):
             return refusal
         yield from self.roll_back()
