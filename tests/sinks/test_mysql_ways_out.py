@@ -140,8 +140,8 @@ def test_before_the_first_seal_no_token_is_valid(shown: str, mariadb: MariaDbClu
         EngineFailed, match=r"31002.*was never sealed: the highest seen is 0|Truncated incorrect INTEGER"
     ):
         mariadb.sql(
-            f"SET @{variable_of('never sealed')} = {shown}; INSERT INTO never_sealed VALUES (1)",
-            database="test",  # noqa: S608
+            f"SET @{variable_of('never sealed')} = {shown}; INSERT INTO never_sealed VALUES (1)",  # noqa: S608
+            database="test",
         )
     assert mariadb.sql("SELECT count(*) FROM never_sealed", database="test") == "0"
 

@@ -2,14 +2,17 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
-from tenure.errors import ConfigError, UnverifiedToken
+from tenure.errors import ConfigError, Unreachable, UnverifiedToken
 from tenure.model import Token
-from tenure.sinks.postgresql import PsycopgSink, fenced_engine
-from tenure.testing.engines import PostgresCluster
+from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink, fenced_engine
+from tenure.sinks.sql.address import address_of
+from tenure.testing.engines import PgBouncer, PostgresCluster
 
 
 @pytest.fixture
@@ -76,3 +79,111 @@ def test_a_leader_whose_seal_was_lost_seals_again(postgresql: PostgresCluster, f
             connection.execute(write(fence))
         assert sink.highest(fence) == 3
     assert written(postgresql, fence) == 1
+
+
+@pytest.mark.parametrize("words", ["COMMIT AND CHAIN", "COMMIT; BEGIN", "ROLLBACK AND CHAIN"])
+@pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink])
+def test_a_transaction_that_was_ended_inside_and_begun_anew_is_noticed(
+    kind: type[Any], words: str, postgresql: PostgresCluster, fence: str
+) -> None:
+    async def run() -> None:
+        async with kind(postgresql.url) as sink:
+            await sink.seal(fence, Token(1))
+            with pytest.raises(ConfigError, match="ended inside"):  # noqa: PT012
+                async with sink.transaction(SimpleNamespace(fence=fence, token=1)) as connection:
+                    await connection.execute(words)
+                    await connection.execute(write(fence))
+
+    asyncio.run(run())
+    assert written(postgresql, fence) == 0
+
+
+@pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink])
+def test_an_idle_session_that_the_server_has_ended_is_replaced(
+    kind: type[Any], postgresql: PostgresCluster, fence: str
+) -> None:
+    async def run() -> None:
+        async with (
+            kind(postgresql.url, server_settings={"application_name": "idle"})
+            if kind is PostgresSink
+            else kind(postgresql.url, application_name="idle") as sink
+        ):
+            await sink.seal(fence, Token(1))
+            async with sink.transaction(SimpleNamespace(fence=fence, token=1)):
+                pass
+            ended = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'idle'"
+            assert await asyncio.to_thread(postgresql.sql, ended) != ""
+            async with sink.transaction(SimpleNamespace(fence=fence, token=1)) as connection:
+                await connection.execute(write(fence))
+
+    asyncio.run(run())
+    assert written(postgresql, fence) == 1
+
+
+def test_nothing_is_left_for_strangers_who_share_a_session_by_a_pooler(postgresql: PostgresCluster, fence: str) -> None:
+    term = SimpleNamespace(fence=fence, token=1)
+    postgresql.sql("DROP TABLE IF EXISTS pooled; CREATE TABLE pooled (a int)")
+    with PgBouncer(postgresql) as pooler, PsycopgSink(pooler.url) as sink:
+        sink.install_triggers("pooled", fence=fence)
+        asyncio.run(sink.seal(fence, Token(1)))
+        with sink.transaction(term) as connection:
+            connection.execute("INSERT INTO pooled VALUES (1)")
+            assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("10s",)
+        with psycopg.connect(pooler.url, autocommit=True) as stranger:
+            assert stranger.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
+            with pytest.raises(psycopg.Error, match="presented no token"):
+                stranger.execute("INSERT INTO pooled VALUES (2)")
+    assert postgresql.sql("SELECT a FROM pooled") == "1"
+
+
+def test_what_can_be_written_through_another_table_is_fenced_there_or_not_at_all(
+    postgresql: PostgresCluster, fence: str
+) -> None:
+    postgresql.sql(
+        "DROP TABLE IF EXISTS parts, elder, other, kid CASCADE; CREATE TABLE parts (a int) PARTITION BY RANGE (a);"
+        "CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (10); CREATE TABLE elder (a int);"
+        "CREATE TABLE other (b int); CREATE TABLE kid () INHERITS (elder); CREATE TABLE both_of () INHERITS (elder, other)"
+    )
+    with PsycopgSink(postgresql.url) as sink:
+        for table, through in (("part", "parts"), ("kid", "elder"), ("elder", "other")):
+            with pytest.raises(ConfigError, match=f"install the triggers on {through}"):
+                sink.install_triggers(table, fence=fence)
+        postgresql.sql("DROP TABLE both_of")
+        sink.install_triggers("parts", fence=fence)
+        sink.install_triggers("elder", fence=fence)
+        mine = {table for table, of in sink.fenced_tables().items() if of == fence}
+        assert mine == {"public.parts", "public.part", "public.elder", "public.kid"}
+        sink.remove_triggers("part")
+        assert "public.part" not in sink.fenced_tables()
+    postgresql.sql("DROP TABLE parts, elder, other, kid")
+
+
+@pytest.mark.parametrize("special", ["/x", "?x", "#x", "@x", "?a@b"])
+@pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink])
+def test_a_password_that_was_not_encoded_is_not_shown(kind: type[Any], special: str) -> None:
+    async def run() -> None:
+        sink = kind(f"postgresql://app:hunter2{special}@127.0.0.1:1/db")
+        assert "hunter2" not in repr(sink)
+        with pytest.raises(Unreachable) as told:
+            await sink.seal("f", Token(1))
+        error: BaseException | None = told.value
+        while error is not None:
+            assert "hunter2" not in repr(error) + str(error)
+            error = error.__cause__
+        await sink.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("postgresql://app:p@h1:5432,[::1]:2/db?x=1", "s sink h1:5432,[::1]:2/db"),
+        ("postgresql://app:p?w@h/db", "s sink"),
+        ("postgresql://h/db?password=a@b", "s sink"),
+        ("postgresql://app:hunter2", "s sink"),
+        ("host=h password=p", "s sink"),
+    ],
+)
+def test_a_sink_is_named_by_its_place_or_not_at_all(url: str, name: str) -> None:
+    assert address_of("s", url) == name

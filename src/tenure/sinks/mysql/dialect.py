@@ -22,7 +22,7 @@ from tenure.errors import (
 )
 from tenure.sinks.mysql import triggers
 from tenure.sinks.mysql.schema import SET_UP, variable_of
-from tenure.sinks.sql.dialect import Unready, Worded
+from tenure.sinks.sql.dialect import Opening, Unready, Worded
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
@@ -87,15 +87,16 @@ class MySQLDialect:
                 raise
             yield Ask(SET_UP)
 
-    def begin(self, isolation: str) -> list[Ask]:
+    def begin(self, opening: Opening) -> list[Ask]:
+        isolation, fence, token, (before, shown), _ = opening
         if isolation not in LEVELS:
             raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
         # A transaction begins with its first statement; only how it is to be isolated must be said.
-        return [Ask(f"SET TRANSACTION ISOLATION LEVEL {isolation.upper()}")] if isolation else []
-
-    def present(self, fence: str, token: int, before: str) -> Ask:
-        shown = f"SET @{variable_of(fence)} = {token:d}"
-        return Ask(f"{shown}, @{variable_of(before)} = NULL" if before and before != fence else shown)
+        asks = [Ask(f"SET TRANSACTION ISOLATION LEVEL {isolation.upper()}")] if isolation else []
+        if (before, shown) == (fence, token):
+            return asks
+        gone = f", @{variable_of(before)} = NULL" if before and before != fence else ""
+        return [Ask(f"SET @{variable_of(fence)} = {token:d}{gone}"), *asks]
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
         # A look without a lock, which decides nothing but which lock to take (rule 3).
@@ -199,6 +200,9 @@ class MySQLDialect:
 
     def is_definite(self, trouble: Trouble) -> bool:
         return not trouble.was_sent or (trouble.code != "" and trouble.code not in _SHUT_DOWN)
+
+    def is_ended(self, trouble: Trouble) -> bool:
+        return trouble.code in _SHUT_DOWN
 
     def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
         text, code = trouble.text, trouble.code

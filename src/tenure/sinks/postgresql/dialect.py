@@ -17,8 +17,8 @@ from tenure.errors import (
     UnverifiedToken,
 )
 from tenure.sinks.postgresql import triggers
-from tenure.sinks.postgresql.schema import LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
-from tenure.sinks.sql.dialect import Unready, Worded
+from tenure.sinks.postgresql.schema import ENDED, LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
+from tenure.sinks.sql.dialect import Opening, Unready, Worded
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
@@ -44,23 +44,22 @@ AND ((classid::bigint << 32) | objid::bigint) = key AND tenure_fence.highest($2)
 class PostgresDialect:
     """See ``Dialect``."""
 
-    def settings(self, idle_ms: int) -> Talk[None]:
-        yield Ask(f"SET idle_in_transaction_session_timeout = {idle_ms:d}")
+    def settings(self, idle_ms: int) -> Talk[None]:  # noqa: ARG002
+        yield from ()  # Behind a pooler a session is shared with strangers: each transaction is told, and nothing stays.
 
     def set_up(self) -> Talk[None]:
         yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED;\n{SET_UP}COMMIT")
 
-    def begin(self, isolation: str) -> list[Ask]:
+    def begin(self, opening: Opening) -> list[Ask]:
+        isolation, fence, token, _, idle_ms = opening
         if isolation not in LEVELS:
             raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
-        return [Ask(f"BEGIN ISOLATION LEVEL {isolation.upper()}" if isolation else "BEGIN", turn="begin")]
-
-    def present(self, fence: str, token: int, before: str) -> Ask:
-        # For the session and not for a transaction: nobody else has this connection.
-        shown = f"SELECT set_config('{setting_of(fence)}', '{token:d}', false)"
-        if before and before != fence:
-            shown += f", set_config('{setting_of(before)}', '', false)"
-        return Ask(shown)
+        level = f" ISOLATION LEVEL {isolation.upper()}" if isolation else ""
+        # In one message. SET and not set_config: it takes no snapshot, so the view is that of the caller's first statement.
+        told = (
+            f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms:d}; SET LOCAL {setting_of(fence)} = '{token:d}'"
+        )
+        return [Ask(f"BEGIN{level}; {told}", turn="begin")]
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
         with refusals():
@@ -69,7 +68,9 @@ class PostgresDialect:
     def finish(self, fence: str, token: int) -> Talk[None]:
         # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
         with refusals():
-            yield Ask(f"SELECT tenure_fence.guard({literal(fence)}, {token:d}); COMMIT", turn="end")
+            # What was presented is gone if the transaction has ended inside. Then there is no token to check, which is refused.
+            shown = f"CASE current_setting('{setting_of(fence)}', true) WHEN '{token:d}' THEN {token:d}::bigint END"
+            yield Ask(f"SELECT tenure_fence.guard({literal(fence)}, {shown}); COMMIT", turn="end")
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
         for attempt in range(_TRIES_MAX):
@@ -114,8 +115,7 @@ class PostgresDialect:
 
     def judge(self, rows: Rows, fence: str, token: int) -> None:  # noqa: ARG002  (the server knows)
         if [shown for _, shown in rows] != [str(token)]:
-            rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced"
-            raise ConfigError("transaction", "ended inside", rule)
+            raise _ended_inside()
 
     def refusal(self, trouble: Trouble) -> TenureError | None:
         return refusal_of(trouble)
@@ -125,6 +125,9 @@ class PostgresDialect:
 
     def is_definite(self, trouble: Trouble) -> bool:
         return not trouble.was_sent or (trouble.code != "" and trouble.code not in _SHUT_DOWN)
+
+    def is_ended(self, trouble: Trouble) -> bool:
+        return trouble.code in _SHUT_DOWN
 
     def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
         text = trouble.text
@@ -157,6 +160,8 @@ def refusal_of(trouble: Trouble) -> StaleToken | UnverifiedToken | ConfigError |
     if told is not None:
         kind = StaleToken if trouble.code == STALE else UnverifiedToken
         return kind(int(told["token"]), int(told["highest"]))
+    if trouble.code == ENDED:
+        return _ended_inside()
     return ConfigError("token", "", trouble.text) if trouble.code == NONSENSE else None
 
 
@@ -172,6 +177,11 @@ def refusals() -> Iterator[None]:
         if trouble.code in _NOT_THERE:
             raise Unready from trouble
         raise
+
+
+def _ended_inside() -> ConfigError:
+    rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced"
+    return ConfigError("transaction", "ended inside", rule)
 
 
 def _rolled_back() -> Talk[None]:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from tenure.errors import ConfigError, StaleToken, TenureError, UnverifiedToken
 from tenure.model import Token
-from tenure.sinks.sql.dialect import Dialect, Unready
+from tenure.sinks.sql.dialect import Dialect, Opening, Unready
 from tenure.sinks.sql.talk import Ask, Talk, Trouble
 
 Raw = TypeVar("Raw")
@@ -81,10 +81,8 @@ class Flow:
         self, kept: Kept[Raw], fence: str, token: Token, isolation: str, *, may_raise: bool
     ) -> Talk[UnverifiedToken | None]:
         """Open a transaction that counts under ``token``. Returns the refusal of a token that may not raise the fence."""
-        begin = self.dialect.begin(isolation)
-        if kept.presented != (fence, token):
-            yield self.dialect.present(fence, token, kept.presented[0])
-            kept.presented = fence, token
+        begin = self.dialect.begin(Opening(isolation, fence, token, kept.presented, self.limits.idle_ms))
+        kept.presented = fence, token
         for attempt in range(_TRIES_MAX):
             for ask in begin:  # noqa: UP028  (a list takes no answers)
                 yield ask

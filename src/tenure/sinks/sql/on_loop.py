@@ -286,7 +286,7 @@ class LoopSink(Generic[Raw]):
                 try:
                     answer = await self._talk(kept, talk(kept))
                 except Trouble as trouble:
-                    if trouble.code:
+                    if trouble.code and not self._flow.dialect.is_ended(trouble):
                         raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
                     self._driver.drop(kept.raw)
                     continue
