@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
-from tenure.errors import ConfigError, Unreachable, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink, fenced_engine
 from tenure.sinks.sql.address import address_of
@@ -187,3 +187,69 @@ def test_a_password_that_was_not_encoded_is_not_shown(kind: type[Any], special: 
 )
 def test_a_sink_is_named_by_its_place_or_not_at_all(url: str, name: str) -> None:
     assert address_of("s", url) == name
+
+
+@pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink])
+def test_a_seal_does_not_wait_for_a_connection_that_transactions_have(
+    kind: type[Any], postgresql: PostgresCluster, fence: str
+) -> None:
+    async def run() -> None:
+        async with kind(postgresql.url, connections_max=1) as sink:
+            await sink.seal(fence, Token(1))
+            async with asyncio.timeout(60):
+                with pytest.raises(StaleToken):
+                    async with sink.transaction(SimpleNamespace(fence=fence, token=1)):
+                        await sink.seal(fence, Token(2))
+
+    asyncio.run(run())
+    with PsycopgSink(postgresql.url, connections_max=1) as sink:
+        asyncio.run(sink.seal(fence, Token(3)))
+        with pytest.raises(StaleToken), sink.transaction(SimpleNamespace(fence=fence, token=3)):
+            asyncio.run(asyncio.wait_for(sink.seal(fence, Token(4)), 60))
+    assert written(postgresql, fence) == 0
+
+
+@pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink, PsycopgSink])
+def test_a_seal_of_a_frozen_server_has_an_end(
+    kind: type[Any], postgresql: PostgresCluster, fence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.sinks.sql.flow._BUSY_S", 0.5)
+    [node] = postgresql.nodes
+
+    async def run() -> None:
+        sink = kind(postgresql.url, wait_s=0.2)
+        ask = sink._driver.ask
+
+        def freezing(raw: Any, due: Any) -> Any:
+            if "admit" in due.sql:
+                node.pause()
+            return ask(raw, due)
+
+        vars(sink._driver)["ask"] = freezing
+        try:
+            with pytest.raises(OutcomeUnknown, match="no answer in time"):
+                await asyncio.wait_for(sink.seal(fence, Token(1)), 60)
+        finally:
+            node.resume()
+        vars(sink._driver)["ask"] = ask
+        await sink.seal(fence, Token(2))
+        if kind is PsycopgSink:
+            sink.close()
+        else:
+            await sink.close()
+
+    asyncio.run(run())
+    with PsycopgSink(postgresql.url) as looking:
+        assert looking.highest(fence) == 2
+
+
+def test_a_prepared_transaction_that_keeps_the_fence_is_named() -> None:
+    with PostgresCluster(1, options=["max_prepared_transactions=5"]) as cluster:  # noqa: SIM117
+        with PsycopgSink(cluster.url, wait_s=0.2) as sink:
+            sink.admit("f", 1)
+            cluster.sql("BEGIN; SELECT tenure_fence.guard('f', 1); PREPARE TRANSACTION 'left behind'")
+            with pytest.raises(Refused, match="the prepared transaction 'left behind' keeps the fence"):
+                sink.admit("f", 2)
+            cluster.sql("ROLLBACK PREPARED 'left behind'")
+            sink.admit("f", 2)
+            assert sink.highest("f") == 2

@@ -64,6 +64,8 @@ _BLOCKERS_IN_MYSQL_8 = (
 class MySQLDialect:
     """See ``Dialect``."""
 
+    needs_helper = True
+
     def __init__(self) -> None:
         self._waiting: dict[str, int] = {}  # by fence: the server's number for the session that seals it
 

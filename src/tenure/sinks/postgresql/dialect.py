@@ -28,6 +28,7 @@ _LOCK_TIMEOUT = "55P03"
 # The server ended the session: it may have done so after the commit, before it could say so.
 _SHUT_DOWN = {"57P01", "57P02", "57P03", "57P05"}
 _TRIES_MAX = 3
+_KEPT = "an older leader's transaction keeps the fence, and its session could not be ended"
 # The name of a fence may hold anything, so what counts is what stands last.
 _REFUSAL = re.compile(r"tenure: token (?P<token>\d+) .*: the highest seen is (?P<highest>\d+)", re.DOTALL)
 
@@ -39,10 +40,19 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_p
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 AND ((classid::bigint << 32) | objid::bigint) = key AND tenure_fence.highest($2) < $3
 """  # noqa: S608  (a number of ours)
+# A prepared transaction has no session that could be ended. Its locks show which it is by the one that each has on its own number.
+_PREPARED = f"""
+SELECT gid FROM pg_locks AS held JOIN pg_locks AS own ON own.virtualtransaction = held.virtualtransaction
+JOIN pg_prepared_xacts ON transaction = own.transactionid, (SELECT hashtextextended($1, {LOCK_SEED}) AS key) AS fence
+WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 1 AND held.pid IS NULL AND own.pid IS NULL
+AND pg_prepared_xacts.database = current_database() AND ((held.classid::bigint << 32) | held.objid::bigint) = key
+"""  # noqa: S608  (numbers of ours)
 
 
 class PostgresDialect:
     """See ``Dialect``."""
+
+    needs_helper = False  # A seal sees by itself who has the lock, also when it has stopped to wait.
 
     def settings(self, idle_ms: int) -> Talk[None]:  # noqa: ARG002
         yield from ()  # Behind a pooler a session is shared with strangers: each transaction is told, and nothing stays.
@@ -83,14 +93,19 @@ class PostgresDialect:
                 raise
             except Trouble as trouble:
                 yield from _rolled_back()
-                if trouble.code != _LOCK_TIMEOUT or attempt == _TRIES_MAX - 1:
+                if trouble.code != _LOCK_TIMEOUT:
                     raise
+                for (gid,) in (yield Ask(_PREPARED, (fence,))):
+                    rule = "keeps the fence: COMMIT PREPARED or ROLLBACK PREPARED ends it"
+                    raise Trouble(_LOCK_TIMEOUT, f"the prepared transaction {gid!r} {rule}") from trouble
+                if attempt == _TRIES_MAX - 1:
+                    raise Trouble(_LOCK_TIMEOUT, _KEPT) from trouble
                 yield Ask(_END_HOLDERS, (fence, fence, token))
             else:
                 return
 
     def end_blockers(self, fence: str) -> Talk[None]:  # noqa: ARG002
-        yield from ()  # A seal sees by itself who has the lock, also when it has stopped to wait.
+        yield from ()
 
     def highest(self, fence: str) -> Talk[int]:
         with refusals():
@@ -144,7 +159,7 @@ class PostgresDialect:
             case "42501":
                 text += ": run the grants that tenure.sinks.postgresql.grants_sql prints"
             case code if code == _LOCK_TIMEOUT:
-                text = "an older leader's transaction keeps the fence, and its session could not be ended"
+                text = text if text.startswith("the prepared") else _KEPT
         return Refused(name, operation, text)
 
 

@@ -55,8 +55,10 @@ class Dialect(Protocol):
         """Raise the fence in a transaction of its own. Whoever keeps it from that for so long has its session ended."""
         ...
 
+    needs_helper: bool  # Whether a seal cannot end by itself whoever keeps it waiting.
+
     def end_blockers(self, fence: str) -> Talk[None]:
-        """End, from another connection, the sessions that a seal has been waiting for. Does nothing where seals do it themselves."""
+        """End, from another connection, the sessions that a seal has been waiting for."""
         ...
 
     def highest(self, fence: str) -> Talk[int]:

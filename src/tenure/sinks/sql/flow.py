@@ -19,6 +19,7 @@ Raw = TypeVar("Raw")
 
 CONNECTIONS_MAX = 10
 WAIT_S, IDLE_S = 2.0, 10.0
+_BUSY_S = 10
 _TRIES_MAX = 8  # Each that fails is one of another leader's.
 
 
@@ -43,6 +44,11 @@ class Limits:
     wait_ms: int
     idle_ms: int
 
+    @property
+    def seal_s(self) -> float:
+        """How long a seal may take in all: as long as it may wait, and as long as a server that is there may be busy."""
+        return 4 * self.wait_ms / 1000 + _BUSY_S
+
     @classmethod
     def of(cls, connections_max: int, wait_s: float, idle_s: float) -> "Limits":
         """Return them in milliseconds. Raises ConfigError for what cannot be a limit."""
@@ -50,6 +56,12 @@ class Limits:
             if not value > 0:
                 raise ConfigError(what, value, "must be more than 0")
         return cls(max(int(wait_s * 1000), 1), max(int(idle_s * 1000), 1))
+
+
+def check_open(name: str, *, is_closed: bool) -> None:
+    """Raise ConfigError for a sink that was closed."""
+    if is_closed:
+        raise ConfigError("sink", name, "must not be used after it was closed")
 
 
 class Flow:
