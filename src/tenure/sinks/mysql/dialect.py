@@ -22,12 +22,13 @@ from tenure.errors import (
 )
 from tenure.sinks.mysql import triggers
 from tenure.sinks.mysql.schema import SET_UP, variable_of
-from tenure.sinks.sql.dialect import Unready, Worded
+from tenure.sinks.sql.dialect import Opening, Unready, Worded
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
 _LOOK = "SELECT highest FROM tenure_fence WHERE fence = %s"
 _HOLD = f"{_LOOK} LOCK IN SHARE MODE"
+_HOLD_TO_COMMIT = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = %s LOCK IN SHARE MODE"
 # What is assigned first is computed from the row as it was.
 _RAISE = (
     "INSERT INTO tenure_fence (fence, highest, raised_by) VALUES (%s, %s, CURRENT_USER()) ON DUPLICATE KEY UPDATE "
@@ -35,7 +36,7 @@ _RAISE = (
     "highest = GREATEST(highest, %s)"
 )
 _NO_TABLE, _NO_VARIABLE, _NO_VIEW = "1146", "1193", "1109"
-_LOCK_TIMEOUT = "1205"
+_LOCK_TIMEOUT, _NO_SESSION = "1205", "1094"
 _CONFLICTS = {"1213", "1020"}  # a deadlock; a row that has changed since the snapshot
 _SHUT_DOWN = {"1053", "1927", "4031", "1317"}
 _READ_ONLY = {"1290", "1836", "1792"}
@@ -48,18 +49,22 @@ _BLOCKERS = (
     "SELECT DISTINCT blocker.trx_mysql_thread_id FROM information_schema.innodb_lock_waits AS waits "
     "JOIN information_schema.innodb_trx AS blocker ON blocker.trx_id = waits.blocking_trx_id "
     "JOIN information_schema.innodb_trx AS waiter ON waiter.trx_id = waits.requesting_trx_id "
-    "WHERE waiter.trx_mysql_thread_id = %s"
+    "JOIN information_schema.innodb_locks AS locks ON locks.lock_id = waits.blocking_lock_id "
+    "WHERE waiter.trx_mysql_thread_id = %s AND RIGHT(locks.lock_table, 15) = '.`tenure_fence`'"
 )
 _BLOCKERS_IN_MYSQL_8 = (
     "SELECT DISTINCT blocker.processlist_id FROM performance_schema.data_lock_waits AS waits "
     "JOIN performance_schema.threads AS blocker ON blocker.thread_id = waits.blocking_thread_id "
     "JOIN performance_schema.threads AS waiter ON waiter.thread_id = waits.requesting_thread_id "
-    "WHERE waiter.processlist_id = %s"
+    "JOIN performance_schema.data_locks AS locks ON locks.engine_lock_id = waits.blocking_engine_lock_id "
+    "WHERE waiter.processlist_id = %s AND locks.object_name = 'tenure_fence'"
 )
 
 
 class MySQLDialect:
     """See ``Dialect``."""
+
+    needs_helper = True
 
     def __init__(self) -> None:
         self._waiting: dict[str, int] = {}  # by fence: the server's number for the session that seals it
@@ -84,15 +89,16 @@ class MySQLDialect:
                 raise
             yield Ask(SET_UP)
 
-    def begin(self, isolation: str) -> list[Ask]:
+    def begin(self, opening: Opening) -> list[Ask]:
+        isolation, fence, token, (before, shown), _ = opening
         if isolation not in LEVELS:
             raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
         # A transaction begins with its first statement; only how it is to be isolated must be said.
-        return [Ask(f"SET TRANSACTION ISOLATION LEVEL {isolation.upper()}")] if isolation else []
-
-    def present(self, fence: str, token: int, before: str) -> Ask:
-        shown = f"SET @{variable_of(fence)} = {token:d}"
-        return Ask(f"{shown}, @{variable_of(before)} = NULL" if before and before != fence else shown)
+        asks = [Ask(f"SET TRANSACTION ISOLATION LEVEL {isolation.upper()}")] if isolation else []
+        if (before, shown) == (fence, token):
+            return asks
+        gone = f", @{variable_of(before)} = NULL" if before and before != fence else ""
+        return [Ask(f"SET @{variable_of(fence)} = {token:d}{gone}"), *asks]
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
         # A look without a lock, which decides nothing but which lock to take (rule 3).
@@ -102,7 +108,7 @@ class MySQLDialect:
 
     def finish(self, fence: str, token: int) -> Talk[None]:
         try:
-            rows = yield from _asked(_HOLD, fence)
+            rows = yield from _asked(_HOLD_TO_COMMIT, fence)
         except Trouble as trouble:
             if not trouble.code:
                 trouble.was_sent = False  # The commit was not.
@@ -111,7 +117,17 @@ class MySQLDialect:
         yield Ask("COMMIT", turn="end")
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
-        [(self._waiting[fence],)] = yield Ask("SELECT CONNECTION_ID()")
+        [(number,)] = yield Ask("SELECT CONNECTION_ID()")
+        self._waiting[fence] = number
+        try:
+            yield from self._sealed(fence, token, wait_ms, may_raise=may_raise)
+        finally:
+            if (
+                self._waiting.get(fence) == number
+            ):  # Whoever this connection waits for later is no business of the helper.
+                del self._waiting[fence]
+
+    def _sealed(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
         yield Ask(f"SET SESSION innodb_lock_wait_timeout = {max(_LONGER * wait_ms // 1000, 1):d}")
         for _ in range(_LONGER):
             yield Ask("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -131,7 +147,9 @@ class MySQLDialect:
         raise Trouble("1213", "others sealed the same fence at the same time: try again")
 
     def end_blockers(self, fence: str) -> Talk[None]:
-        waiting = self._waiting.get(fence, 0)
+        waiting = self._waiting.get(fence)
+        if waiting is None:
+            return  # The seal has ended meanwhile.
         try:
             rows = yield Ask(_BLOCKERS, (waiting,))
         except Trouble as trouble:
@@ -139,7 +157,13 @@ class MySQLDialect:
                 raise
             rows = yield Ask(_BLOCKERS_IN_MYSQL_8, (waiting,))
         for (number,) in rows:
-            yield Ask(f"KILL CONNECTION {number:d}")
+            if self._waiting.get(fence) != waiting:
+                return
+            try:
+                yield Ask(f"KILL CONNECTION {number:d}")
+            except Trouble as trouble:
+                if trouble.code != _NO_SESSION:  # It has ended by itself; the others have not.
+                    raise
 
     def highest(self, fence: str) -> Talk[int]:
         rows = yield from _asked(_LOOK, fence)
@@ -178,6 +202,9 @@ class MySQLDialect:
 
     def is_definite(self, trouble: Trouble) -> bool:
         return not trouble.was_sent or (trouble.code != "" and trouble.code not in _SHUT_DOWN)
+
+    def is_ended(self, trouble: Trouble) -> bool:
+        return trouble.code in _SHUT_DOWN
 
     def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
         text, code = trouble.text, trouble.code

@@ -17,7 +17,9 @@ _RULE: Final = "must not be used inside: what came before would not be fenced"
 
 
 class FencedConnection(Connection):
-    """The connection that a sink gives out. ``commit`` and ``rollback`` are refused; savepoints are not."""
+    """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not."""
+
+    is_given_out = False
 
     async def commit(self) -> None:
         """Refuse: a sink commits, together with the check."""
@@ -26,6 +28,16 @@ class FencedConnection(Connection):
     async def rollback(self) -> None:
         """Refuse: an error rolls back."""
         raise ConfigError("transaction", "rollback", _RULE)
+
+    async def begin(self) -> None:
+        """Refuse: it would commit what came before."""
+        raise ConfigError("transaction", "begin", _RULE)
+
+    async def autocommit(self, value: bool) -> None:
+        """Refuse, once it is given out."""
+        if self.is_given_out:
+            raise ConfigError("transaction", "autocommit", _RULE)
+        await super().autocommit(value)  # type: ignore[no-untyped-call]
 
 
 class AsyncmyDriver:
@@ -41,6 +53,7 @@ class AsyncmyDriver:
             await raw.connect()
         except (MySQLError, OSError, TimeoutError) as error:
             raise trouble_from(error, was_sent=False) from error
+        raw.is_given_out = True
         return raw
 
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
@@ -50,7 +63,8 @@ class AsyncmyDriver:
         return True  # Every statement begins a transaction, if there is none.
 
     def is_usable(self, raw: FencedConnection) -> bool:
-        return bool(raw.connected)  # What it says of transactions is not to be relied on: see ``Kept``.
+        # What it says of transactions is not to be relied on: see ``Kept``. Autocommit may have been set by text.
+        return bool(raw.connected and not raw.get_autocommit())
 
     def trouble(self, error: BaseException) -> Trouble | None:
         return trouble_from(error) if isinstance(error, MySQLError) else None

@@ -17,7 +17,7 @@ _RULE: Final = "must not be used inside: what came before would not be fenced"
 
 
 class FencedConnection(pymysql.Connection):  # type: ignore[misc]
-    """The connection that a sink gives out. ``commit``, ``rollback`` and ``autocommit`` are refused; savepoints are not."""
+    """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not."""
 
     is_given_out = False
 
@@ -28,6 +28,10 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
     def rollback(self) -> None:
         """Refuse: an error rolls back."""
         raise ConfigError("transaction", "rollback", _RULE)
+
+    def begin(self) -> None:
+        """Refuse: it would commit what came before."""
+        raise ConfigError("transaction", "begin", _RULE)
 
     def autocommit(self, value: bool) -> None:
         """Refuse, once it is given out."""
@@ -58,7 +62,9 @@ class PyMySQLDriver:
         return True  # Every statement begins a transaction, if there is none.
 
     def is_usable(self, raw: FencedConnection) -> bool:
-        return bool(raw.open and not raw.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+        # Autocommit may have been set by text.
+        open_or_on = SERVER_STATUS.SERVER_STATUS_IN_TRANS | SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT
+        return bool(raw.open and not raw.server_status & open_or_on)
 
     def trouble(self, error: BaseException) -> Trouble | None:
         return trouble_from(error) if isinstance(error, pymysql.MySQLError) else None

@@ -78,13 +78,13 @@ def _body(fence: str) -> str:
     shown = f"CAST(@{variable_of(fence)} AS SIGNED)"
     name = fence.encode().hex().upper()
     return (
-        f"BEGIN DECLARE seen BIGINT DEFAULT 0; DECLARE told VARCHAR(128); "  # noqa: S608  (names and digits of ours)
+        f"BEGIN DECLARE seen BIGINT; DECLARE told VARCHAR(128); "  # noqa: S608  (names and digits of ours)
         f"SELECT highest INTO seen FROM {TABLE} WHERE fence = X'{name}' LOCK IN SHARE MODE; "
-        f"IF NOT ({shown} <=> seen) THEN IF {shown} IS NULL THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {MISSING}, "
+        f"IF seen IS NULL OR NOT ({shown} <=> seen) THEN IF {shown} IS NULL THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {MISSING}, "
         f"MESSAGE_TEXT = 'tenure: this session has presented no token (@{variable_of(fence)}) for the fence of this table'; "
         f"ELSEIF {shown} < seen THEN SET told = CONCAT('tenure: token ', {shown}, ' is stale: the highest seen is ', seen); "
         f"SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {STALE}, MESSAGE_TEXT = told; "
-        f"ELSE SET told = CONCAT('tenure: token ', {shown}, ' was never sealed: the highest seen is ', seen); "
+        f"ELSE SET told = CONCAT('tenure: token ', {shown}, ' was never sealed: the highest seen is ', COALESCE(seen, 0)); "
         f"SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {UNVERIFIED}, MESSAGE_TEXT = told; END IF; END IF; END"
     )
 

@@ -17,8 +17,8 @@ from tenure.errors import (
     UnverifiedToken,
 )
 from tenure.sinks.postgresql import triggers
-from tenure.sinks.postgresql.schema import LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
-from tenure.sinks.sql.dialect import Unready, Worded
+from tenure.sinks.postgresql.schema import ENDED, LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
+from tenure.sinks.sql.dialect import Opening, Unready, Worded
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
@@ -28,6 +28,7 @@ _LOCK_TIMEOUT = "55P03"
 # The server ended the session: it may have done so after the commit, before it could say so.
 _SHUT_DOWN = {"57P01", "57P02", "57P03", "57P05"}
 _TRIES_MAX = 3
+_KEPT = "an older leader's transaction keeps the fence, and its session could not be ended"
 # The name of a fence may hold anything, so what counts is what stands last.
 _REFUSAL = re.compile(r"tenure: token (?P<token>\d+) .*: the highest seen is (?P<highest>\d+)", re.DOTALL)
 
@@ -39,28 +40,36 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_p
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 AND ((classid::bigint << 32) | objid::bigint) = key AND tenure_fence.highest($2) < $3
 """  # noqa: S608  (a number of ours)
+# A prepared transaction has no session that could be ended. Its locks show which it is by the one that each has on its own number.
+_PREPARED = f"""
+SELECT gid FROM pg_locks AS held JOIN pg_locks AS own ON own.virtualtransaction = held.virtualtransaction
+JOIN pg_prepared_xacts ON transaction = own.transactionid, (SELECT hashtextextended($1, {LOCK_SEED}) AS key) AS fence
+WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 1 AND held.pid IS NULL AND own.pid IS NULL
+AND pg_prepared_xacts.database = current_database() AND ((held.classid::bigint << 32) | held.objid::bigint) = key
+"""  # noqa: S608  (numbers of ours)
 
 
 class PostgresDialect:
     """See ``Dialect``."""
 
-    def settings(self, idle_ms: int) -> Talk[None]:
-        yield Ask(f"SET idle_in_transaction_session_timeout = {idle_ms:d}")
+    needs_helper = False  # A seal sees by itself who has the lock, also when it has stopped to wait.
+
+    def settings(self, idle_ms: int) -> Talk[None]:  # noqa: ARG002
+        yield from ()  # Behind a pooler a session is shared with strangers: each transaction is told, and nothing stays.
 
     def set_up(self) -> Talk[None]:
         yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED;\n{SET_UP}COMMIT")
 
-    def begin(self, isolation: str) -> list[Ask]:
+    def begin(self, opening: Opening) -> list[Ask]:
+        isolation, fence, token, _, idle_ms = opening
         if isolation not in LEVELS:
             raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
-        return [Ask(f"BEGIN ISOLATION LEVEL {isolation.upper()}" if isolation else "BEGIN", turn="begin")]
-
-    def present(self, fence: str, token: int, before: str) -> Ask:
-        # For the session and not for a transaction: nobody else has this connection.
-        shown = f"SELECT set_config('{setting_of(fence)}', '{token:d}', false)"
-        if before and before != fence:
-            shown += f", set_config('{setting_of(before)}', '', false)"
-        return Ask(shown)
+        level = f" ISOLATION LEVEL {isolation.upper()}" if isolation else ""
+        # In one message. SET and not set_config: it takes no snapshot, so the view is that of the caller's first statement.
+        told = (
+            f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms:d}; SET LOCAL {setting_of(fence)} = '{token:d}'"
+        )
+        return [Ask(f"BEGIN{level}; {told}", turn="begin")]
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
         with refusals():
@@ -69,7 +78,9 @@ class PostgresDialect:
     def finish(self, fence: str, token: int) -> Talk[None]:
         # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
         with refusals():
-            yield Ask(f"SELECT tenure_fence.guard({literal(fence)}, {token:d}); COMMIT", turn="end")
+            # What was presented is gone if the transaction has ended inside. Then there is no token to check, which is refused.
+            shown = f"CASE current_setting('{setting_of(fence)}', true) WHEN '{token:d}' THEN {token:d}::bigint END"
+            yield Ask(f"SELECT tenure_fence.guard({literal(fence)}, {shown}); COMMIT", turn="end")
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
         for attempt in range(_TRIES_MAX):
@@ -82,14 +93,19 @@ class PostgresDialect:
                 raise
             except Trouble as trouble:
                 yield from _rolled_back()
-                if trouble.code != _LOCK_TIMEOUT or attempt == _TRIES_MAX - 1:
+                if trouble.code != _LOCK_TIMEOUT:
                     raise
+                for (gid,) in (yield Ask(_PREPARED, (fence,))):
+                    rule = "keeps the fence: COMMIT PREPARED or ROLLBACK PREPARED ends it"
+                    raise Trouble(_LOCK_TIMEOUT, f"the prepared transaction {gid!r} {rule}") from trouble
+                if attempt == _TRIES_MAX - 1:
+                    raise Trouble(_LOCK_TIMEOUT, _KEPT) from trouble
                 yield Ask(_END_HOLDERS, (fence, fence, token))
             else:
                 return
 
     def end_blockers(self, fence: str) -> Talk[None]:  # noqa: ARG002
-        yield from ()  # A seal sees by itself who has the lock, also when it has stopped to wait.
+        yield from ()
 
     def highest(self, fence: str) -> Talk[int]:
         with refusals():
@@ -114,8 +130,7 @@ class PostgresDialect:
 
     def judge(self, rows: Rows, fence: str, token: int) -> None:  # noqa: ARG002  (the server knows)
         if [shown for _, shown in rows] != [str(token)]:
-            rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced"
-            raise ConfigError("transaction", "ended inside", rule)
+            raise _ended_inside()
 
     def refusal(self, trouble: Trouble) -> TenureError | None:
         return refusal_of(trouble)
@@ -125,6 +140,9 @@ class PostgresDialect:
 
     def is_definite(self, trouble: Trouble) -> bool:
         return not trouble.was_sent or (trouble.code != "" and trouble.code not in _SHUT_DOWN)
+
+    def is_ended(self, trouble: Trouble) -> bool:
+        return trouble.code in _SHUT_DOWN
 
     def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:
         text = trouble.text
@@ -141,7 +159,7 @@ class PostgresDialect:
             case "42501":
                 text += ": run the grants that tenure.sinks.postgresql.grants_sql prints"
             case code if code == _LOCK_TIMEOUT:
-                text = "an older leader's transaction keeps the fence, and its session could not be ended"
+                text = text if text.startswith("the prepared") else _KEPT
         return Refused(name, operation, text)
 
 
@@ -157,6 +175,8 @@ def refusal_of(trouble: Trouble) -> StaleToken | UnverifiedToken | ConfigError |
     if told is not None:
         kind = StaleToken if trouble.code == STALE else UnverifiedToken
         return kind(int(told["token"]), int(told["highest"]))
+    if trouble.code == ENDED:
+        return _ended_inside()
     return ConfigError("token", "", trouble.text) if trouble.code == NONSENSE else None
 
 
@@ -172,6 +192,11 @@ def refusals() -> Iterator[None]:
         if trouble.code in _NOT_THERE:
             raise Unready from trouble
         raise
+
+
+def _ended_inside() -> ConfigError:
+    rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced"
+    return ConfigError("transaction", "ended inside", rule)
 
 
 def _rolled_back() -> Talk[None]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.address import UNREADABLE, address_of
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
@@ -18,14 +18,18 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
     """The connection that a sink gives out. The transaction on it is one of asyncpg's, so ``transaction()`` inside nests."""
 
     top: Any = None
+    begin_sql = ""
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109  (asyncpg's)
         """Execute, but for a ROLLBACK where there is nothing to roll back.
 
-        A sink commits by a message of its own, and has asyncpg forget the transaction by rolling it back.
+        A sink commits by a message of its own, and has asyncpg forget the transaction by rolling it back. It begins by one of its
+        own, too, which has more in it than asyncpg's.
         """
         if query.startswith("ROLLBACK;") and not self.is_in_transaction():
             return "ROLLBACK"
+        if self.begin_sql:
+            query, self.begin_sql = self.begin_sql, ""
         done: str = await super().execute(query, *args, timeout=timeout)
         return done
 
@@ -43,7 +47,9 @@ class AsyncpgDriver:
             raw: FencedConnection = await asyncpg.connect(
                 self._dsn, connection_class=FencedConnection, **self._settings
             )
-        except (*_ERRORS, TimeoutError, ValueError) as error:
+        except ValueError:  # What it says may be a part of the password.
+            raise Trouble("", UNREADABLE, was_sent=False) from None
+        except (*_ERRORS, TimeoutError) as error:
             code = getattr(error, "sqlstate", None) or ""
             raise Trouble(code, str(error) or "no answer in time", was_sent=False) from error
         return raw
@@ -51,8 +57,8 @@ class AsyncpgDriver:
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         try:
             if ask.turn == "begin":
-                level = ask.sql.partition("LEVEL ")[2].lower().replace(" ", "_")
-                raw.top = raw.transaction(isolation=level or None)
+                level = ask.sql.partition(";")[0].partition("LEVEL ")[2].lower().replace(" ", "_")
+                raw.top, raw.begin_sql = raw.transaction(isolation=level or None), ask.sql
                 await raw.top.start()
             elif ask.turn == "end":
                 await self._end(raw, ask.sql)

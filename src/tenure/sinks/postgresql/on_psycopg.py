@@ -7,10 +7,13 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from tenure.errors import ConfigError
-from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.address import UNREADABLE, address_of
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
+_UNREAD: Final = re.compile(
+    r"invalid (integer value|port number|percent-encoded)|missing \"=\"|unexpected (character|spaces)"
+)
 _PLACE: Final = re.compile(r"\$\d+")
 _RULE: Final = "must not be used inside: what came before would not be fenced"
 
@@ -67,7 +70,8 @@ class PsycopgDriver(_Psycopg):
         try:
             return FencedConnection.connect(self._dsn, **self._settings)
         except psycopg.Error as error:
-            raise _not_opened(error) from error
+            trouble = _not_opened(error)
+            raise trouble from (None if trouble.text is UNREADABLE else error)
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         try:
@@ -87,7 +91,8 @@ class AsyncPsycopgDriver(_Psycopg):
         try:
             return await AsyncFencedConnection.connect(self._dsn, **self._settings)
         except psycopg.Error as error:
-            raise _not_opened(error) from error
+            trouble = _not_opened(error)
+            raise trouble from (None if trouble.text is UNREADABLE else error)
 
     async def ask(self, raw: AsyncFencedConnection, ask: Ask) -> Rows:
         try:
@@ -123,6 +128,8 @@ def _told(error: psycopg.Error) -> Trouble:
 
 
 def _not_opened(error: psycopg.Error) -> Trouble:
+    if isinstance(error, psycopg.ProgrammingError) or _UNREAD.search(str(error)):
+        return Trouble("", UNREADABLE, was_sent=False)  # What it says may be a part of the password.
     # What the server says when it lets nobody in comes without its SQLSTATE.
     code = "28000" if re.search(r"authentication failed|no pg_hba|does not exist|denied", str(error)) else ""
     return Trouble(code, str(error), was_sent=False)

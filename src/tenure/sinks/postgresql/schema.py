@@ -17,7 +17,7 @@ Rules of this file
 from typing import Final
 
 SCHEMA: Final = "tenure_fence"
-STALE, UNVERIFIED, MISSING, NONSENSE = "TN001", "TN002", "TN003", "TN004"
+STALE, UNVERIFIED, MISSING, NONSENSE, ENDED = "TN001", "TN002", "TN003", "TN004", "TN005"
 LOCK_SEED: Final = 7_465_110  # So that a lock of another program on the same text is another lock.
 
 # Every name is written out here, operators too, where the others set the search path: that costs a third of the whole check.
@@ -43,6 +43,8 @@ BEGIN
   ELSIF found_highest OPERATOR(pg_catalog.>) wanted THEN
     RAISE EXCEPTION 'tenure: token % is stale for fence %: the highest seen is %', wanted, wanted_fence, found_highest
       USING ERRCODE = '{STALE}';
+  ELSIF wanted IS NULL THEN
+    RAISE EXCEPTION 'tenure: the transaction has ended inside: what came before was not fenced' USING ERRCODE = '{ENDED}';
   END IF;
   RAISE EXCEPTION 'tenure: token % was never sealed for fence %: the highest seen is %', wanted, wanted_fence,
     coalesce(found_highest, 0) USING ERRCODE = '{UNVERIFIED}';
@@ -61,6 +63,10 @@ BEGIN
   -- A look without a lock, which decides nothing but which lock to take (rule 4).
   SELECT highest INTO found_highest FROM tenure_fence.fences WHERE fence = wanted_fence;
   IF coalesce(found_highest, 0) < wanted THEN
+    -- A seal that was answered must outlive a crash, whatever the role has set for its own writes.
+    IF current_setting('synchronous_commit') = 'off' THEN
+      PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     PERFORM pg_advisory_xact_lock(hashtextextended(wanted_fence, {LOCK_SEED}));
     INSERT INTO tenure_fence.fences AS known (fence, highest, raised_by) VALUES (wanted_fence, wanted, session_user)
       ON CONFLICT (fence) DO UPDATE SET highest = excluded.highest, raised_at = clock_timestamp(), raised_by = session_user

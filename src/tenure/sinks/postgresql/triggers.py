@@ -4,8 +4,8 @@ They cover SQL that knows nothing of tenure, from any program: INSERT, UPDATE, D
 foreign keys. Valid is the token that the fence stands at: neither a lower one nor one that was never sealed.
 
 They do not cover what fires no trigger: DROP and ALTER TABLE, sessions with ``session_replication_role = replica`` (as
-logical replication has), triggers that were disabled, and partitions that were added since: a statement trigger belongs to
-the table that a statement names, so each partition is given its own. Nor are they access control: whoever owns the table can
+logical replication has), triggers that were disabled, and partitions and children that were added since: a statement trigger belongs to
+the table that a statement names, so each is given its own. Nor are they access control: whoever owns the table can
 drop them, and whoever can write can present any token.
 """
 
@@ -19,11 +19,19 @@ NAME: Final = "tenure_fence"
 # Before, per statement, on insert, delete, update and truncate: what pg_trigger says of a trigger that has all of these.
 _ALL_EVENTS: Final = 2 + 4 + 8 + 16 + 32
 
-_FIND = (
-    "SELECT part.relkind::text, space.nspname, format('%I.%I', space.nspname, part.relname) FROM pg_class AS part "
-    "JOIN pg_namespace AS space ON space.oid = part.relnamespace "
-    "WHERE part.oid = to_regclass($1) OR part.oid IN (SELECT relid FROM pg_partition_tree(to_regclass($2)))"
+_FAMILY = (
+    "WITH RECURSIVE family AS (SELECT to_regclass($1)::oid AS oid UNION "
+    "SELECT inhrelid FROM pg_inherits JOIN family ON inhparent = family.oid) "
 )
+_FIND = f"""{_FAMILY}
+SELECT part.relkind::text, space.nspname, format('%I.%I', space.nspname, part.relname) FROM pg_class AS part
+JOIN pg_namespace AS space ON space.oid = part.relnamespace WHERE part.oid IN (SELECT oid FROM family)
+"""  # noqa: S608  (no values in it)
+# What inherits is written by statements that name what it inherits from, whose triggers are those that fire.
+_ELDERS = f"""{_FAMILY}
+SELECT inhparent::regclass::text FROM pg_inherits
+WHERE inhrelid IN (SELECT oid FROM family) AND inhparent NOT IN (SELECT oid FROM family)
+"""  # noqa: S608  (no values in it)
 _FENCED = (
     "SELECT format('%I.%I', nspname, relname), "
     "convert_from(substring(tgargs from 1 for length(tgargs) - 1), getdatabaseencoding()) "
@@ -33,9 +41,12 @@ _FENCED = (
 
 
 def install(table: str, fence: str) -> Talk[None]:
-    """Give a table, and its partitions, their triggers; change nothing where they are in place."""
+    """Give a table, its partitions and what inherits from it their triggers; change nothing where they are in place."""
     known = yield from fenced()
-    for name in (yield from _tables(table)):
+    names = yield from _tables(table)
+    for (elder,) in (yield Ask(_ELDERS, (table,))):
+        raise ConfigError("table", table, f"must not be written through another: install the triggers on {elder}")
+    for name in names:
         if known.get(name) != fence:
             yield Ask(create_sql(name, fence))
 
@@ -63,7 +74,7 @@ def create_sql(table: str, fence: str) -> str:
 
 def _tables(table: str) -> Talk[list[str]]:
     try:
-        rows = yield Ask(_FIND, (table, table))
+        rows = yield Ask(_FIND, (table,))
     except Trouble as trouble:
         if not trouble.code.startswith("42"):
             raise

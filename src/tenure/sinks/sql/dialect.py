@@ -1,11 +1,21 @@
 """What a kind of server must be able to say, for a sink to be made of it."""
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tenure.errors import StoreError, TenureError
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 Worded = tuple[str, dict[str, Any]]
+
+
+class Opening(NamedTuple):
+    """How a transaction is to begin. Isolation, empty: as the server does. Presented: what this connection has shown last."""
+
+    isolation: str
+    fence: str
+    token: int
+    presented: tuple[str, int]
+    idle_ms: int
 
 
 class Unready(Exception):
@@ -19,19 +29,15 @@ class Dialect(Protocol):
     """
 
     def settings(self, idle_ms: int) -> Talk[None]:
-        """Tell a new connection what it must know: a transaction that is idle for so long is ended by the server."""
+        """Tell a new connection what it must know, if there is something that one transaction cannot be told."""
         ...
 
     def set_up(self) -> Talk[None]:
         """Make the table of fences unless it is there, whoever else does so at the same time."""
         ...
 
-    def begin(self, isolation: str) -> list[Ask]:
-        """Begin a transaction; empty: at the level that the server begins them at."""
-        ...
-
-    def present(self, fence: str, token: int, before: str) -> Ask:
-        """Show the token to triggers until it is replaced, in place of that for the fence ``before``, if there is one."""
+    def begin(self, opening: Opening) -> list[Ask]:
+        """Begin a transaction that shows its token to triggers, and is ended by the server when it is idle."""
         ...
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
@@ -49,8 +55,10 @@ class Dialect(Protocol):
         """Raise the fence in a transaction of its own. Whoever keeps it from that for so long has its session ended."""
         ...
 
+    needs_helper: bool  # Whether a seal cannot end by itself whoever keeps it waiting.
+
     def end_blockers(self, fence: str) -> Talk[None]:
-        """End, from another connection, the sessions that a seal has been waiting for. Does nothing where seals do it themselves."""
+        """End, from another connection, the sessions that a seal has been waiting for."""
         ...
 
     def highest(self, fence: str) -> Talk[int]:
@@ -87,6 +95,10 @@ class Dialect(Protocol):
 
     def is_definite(self, trouble: Trouble) -> bool:
         """Say whether the server's words prove that the commit did not take place."""
+        ...
+
+    def is_ended(self, trouble: Trouble) -> bool:
+        """Say whether the server has ended the session, which of one that was idle says nothing of what was asked."""
         ...
 
     def failure(self, name: str, operation: str, trouble: Trouble) -> StoreError:

@@ -12,13 +12,14 @@ from typing import Generic, TypeVar
 
 from tenure.errors import ConfigError, StaleToken, TenureError, UnverifiedToken
 from tenure.model import Token
-from tenure.sinks.sql.dialect import Dialect, Unready
+from tenure.sinks.sql.dialect import Dialect, Opening, Unready
 from tenure.sinks.sql.talk import Ask, Talk, Trouble
 
 Raw = TypeVar("Raw")
 
 CONNECTIONS_MAX = 10
 WAIT_S, IDLE_S = 2.0, 10.0
+_BUSY_S = 10
 _TRIES_MAX = 8  # Each that fails is one of another leader's.
 
 
@@ -43,6 +44,11 @@ class Limits:
     wait_ms: int
     idle_ms: int
 
+    @property
+    def seal_s(self) -> float:
+        """How long a seal may take in all: as long as it may wait, and as long as a server that is there may be busy."""
+        return 4 * self.wait_ms / 1000 + _BUSY_S
+
     @classmethod
     def of(cls, connections_max: int, wait_s: float, idle_s: float) -> "Limits":
         """Return them in milliseconds. Raises ConfigError for what cannot be a limit."""
@@ -50,6 +56,12 @@ class Limits:
             if not value > 0:
                 raise ConfigError(what, value, "must be more than 0")
         return cls(max(int(wait_s * 1000), 1), max(int(idle_s * 1000), 1))
+
+
+def check_open(name: str, *, is_closed: bool) -> None:
+    """Raise ConfigError for a sink that was closed."""
+    if is_closed:
+        raise ConfigError("sink", name, "must not be used after it was closed")
 
 
 class Flow:
@@ -81,10 +93,8 @@ class Flow:
         self, kept: Kept[Raw], fence: str, token: Token, isolation: str, *, may_raise: bool
     ) -> Talk[UnverifiedToken | None]:
         """Open a transaction that counts under ``token``. Returns the refusal of a token that may not raise the fence."""
-        begin = self.dialect.begin(isolation)
-        if kept.presented != (fence, token):
-            yield self.dialect.present(fence, token, kept.presented[0])
-            kept.presented = fence, token
+        begin = self.dialect.begin(Opening(isolation, fence, token, kept.presented, self.limits.idle_ms))
+        kept.presented = fence, token
         for attempt in range(_TRIES_MAX):
             for ask in begin:  # noqa: UP028  (a list takes no answers)
                 yield ask
@@ -108,12 +118,18 @@ class Flow:
 
     def finish(self, fence: str, token: Token) -> Talk[None]:
         """Check, and commit."""
-        yield from self.dialect.finish(fence, token)
+        try:
+            yield from self.dialect.finish(fence, token)
+        except UnverifiedToken:
+            self._sealed.pop(fence, None)  # The server has lost the seal. The next transaction raises the fence again.
+            raise
         self._sealed[fence] = token
 
     def explain(self, trouble: Trouble, fence: str, token: Token) -> Talk[TenureError | None]:
         """Return what the trouble of a transaction comes down to, if that is a refusal; the transaction is rolled back."""
         refusal = self.dialect.refusal(trouble)
+        if isinstance(refusal, UnverifiedToken):
+            self._sealed.pop(fence, None)
         if refusal is not None or not self.dialect.is_conflict(trouble):
             return refusal
         yield from self.roll_back()

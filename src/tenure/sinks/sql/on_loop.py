@@ -15,7 +15,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, TenureError, UnverifiedTo
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sql.dialect import Dialect
-from tenure.sinks.sql.flow import Flow, Kept, Limits, Raw
+from tenure.sinks.sql.flow import Flow, Kept, Limits, Raw, check_open
 from tenure.sinks.sql.talk import Ask, Rows, T, Talk, Trouble, carry_out, checked
 from tenure.sinks.verifying import confirmed
 
@@ -147,17 +147,30 @@ class LoopSink(Generic[Raw]):
             await self._seal(fence, number, may_raise=True)
 
     async def _seal(self, fence: str, token: Token, *, may_raise: bool) -> None:
-        sealing = asyncio.ensure_future(self._alone("seal", lambda: self._flow.seal(fence, token, may_raise=may_raise)))
+        limits = self._flow.limits
+        sealing = asyncio.ensure_future(self._seal_apart(fence, token, may_raise=may_raise))
         try:
-            await asyncio.wait({sealing}, timeout=self._flow.limits.wait_ms / 1000)
-            if not sealing.done():
-                await self._end_blockers(fence)
-            await sealing
+            async with asyncio.timeout(limits.seal_s):
+                await asyncio.wait({sealing}, timeout=limits.wait_ms / 1000)
+                if not sealing.done() and self._flow.dialect.needs_helper:
+                    await self._end_blockers(fence)
+                await sealing
+        except TimeoutError:
+            raise OutcomeUnknown(self.name, "seal", "no answer in time") from None
         finally:
             sealing.cancel()
 
+    async def _seal_apart(self, fence: str, token: Token, *, may_raise: bool) -> None:
+        # Not one of the connections that there is a limit of: transactions may have them all.
+        check_open(self.name, is_closed=self._is_closed)
+        kept = await self._open("seal")
+        try:
+            await self._say(kept, "seal", self._flow.seal(fence, token, may_raise=may_raise))
+        finally:
+            self._driver.drop(kept.raw)
+
     async def _end_blockers(self, fence: str) -> None:
-        # Not one of the connections that there is a limit of: the seal has one of these, and waits.
+        # On a connection of its own: that of the seal waits.
         kept = await self._open("seal")
         try:
             with suppress(Trouble):  # If it may not do so, the seal says that it has waited in vain.
@@ -274,8 +287,7 @@ class LoopSink(Generic[Raw]):
 
     async def _on_any(self, operation: str, talk: Callable[[Kept[Raw]], Talk[T]]) -> tuple[Kept[Raw], T]:
         """Carry out a talk that may be repeated, and return the connection with the answer. It must be given back."""
-        if self._is_closed:
-            raise ConfigError("sink", self.name, "must not be used after it was closed")
+        check_open(self.name, is_closed=self._is_closed)
         await self._room.acquire()
         kept: Kept[Raw] | None = None
         done = False
@@ -286,7 +298,7 @@ class LoopSink(Generic[Raw]):
                 try:
                     answer = await self._talk(kept, talk(kept))
                 except Trouble as trouble:
-                    if trouble.code:
+                    if trouble.code and not self._flow.dialect.is_ended(trouble):
                         raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
                     self._driver.drop(kept.raw)
                     continue

@@ -3,6 +3,7 @@
 The token is presented to triggers by the first statement after BEGIN, and checked by the last one before COMMIT.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tenure.errors import ConfigError
@@ -22,7 +23,9 @@ def fenced_engine(engine: "Engine", term: Bound) -> "Engine":
     Whatever writes through it is fenced: ``Session(fenced)``, and ``AsyncEngine(fenced_engine(engine.sync_engine, term))`` for
     AsyncSession. A commit raises StaleToken, and has committed nothing, once the tenure was succeeded. The token must have been
     sealed, as an election does for its sinks; this never raises the fence. AUTOCOMMIT is refused at the end of the first
-    transaction, which is too late for what that one wrote. Does not fence COMMIT as text.
+    transaction, which is too late for what that one wrote. Transactions in two phases are refused: what was prepared is committed
+    later, when nothing checks a token any more. Does not fence COMMIT as text, nor
+    ``commit_prepared``.
     """
     with needed("sqlalchemy", "sqlalchemy"):
         from sqlalchemy import event, text  # noqa: PLC0415  (only if it is used)
@@ -36,8 +39,20 @@ def fenced_engine(engine: "Engine", term: Bound) -> "Engine":
         connection.execute(show_clause, shown)
 
     def commit(connection: "Connection", *_: Any) -> None:
-        rows = [tuple(row) for row in connection.execute(check_clause, asked)]
-        dialect.judge(rows, fence, token)
+        passed = False
+        try:
+            rows = [tuple(row) for row in connection.execute(check_clause, asked)]
+            dialect.judge(rows, fence, token)
+            passed = True
+        finally:
+            if not passed and not connection.invalidated:  # A pool may commit what it is given back.
+                with suppress(
+                    engine.dialect.loaded_dbapi.Error
+                ):  # Of a connection that is gone, and the transaction with it.
+                    connection.connection.rollback()
+
+    def refuse(*_: Any) -> None:
+        raise ConfigError("transaction", "two phases", "must be one of one phase: what is prepared cannot be fenced")
 
     def explain(context: "ExceptionContext") -> None:
         error = context.original_exception
@@ -47,7 +62,7 @@ def fenced_engine(engine: "Engine", term: Bound) -> "Engine":
 
     event.listen(fenced, "begin", begin)
     event.listen(fenced, "commit", commit)
-    event.listen(fenced, "prepare_twophase", commit)
+    event.listen(fenced, "begin_twophase", refuse)
     event.listen(fenced, "handle_error", explain)
     return fenced
 

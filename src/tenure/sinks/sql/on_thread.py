@@ -7,17 +7,18 @@ Rules of this file
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Semaphore, Timer
 from types import TracebackType
 from typing import Generic, Protocol, Self
 
-from anyio import to_thread
+from anyio import fail_after, to_thread
 
 from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sql.dialect import Dialect
-from tenure.sinks.sql.flow import Flow, Kept, Limits, Raw
+from tenure.sinks.sql.flow import Flow, Kept, Limits, Raw, check_open
 from tenure.sinks.sql.talk import Ask, Rows, T, Talk, Trouble, carried_out, checked
 from tenure.sinks.verifying import confirmed, confirmed_now
 
@@ -96,7 +97,7 @@ class BoundOnThread(Generic[Raw]):
 
 
 class ThreadSink(Generic[Raw]):
-    """What all sinks over drivers that have in common."""
+    """What all sinks over drivers that block have in common."""
 
     blocks = True  # as a Mark
 
@@ -148,21 +149,29 @@ class ThreadSink(Generic[Raw]):
 
     async def _seal(self, fence: str, token: Token, *, may_raise: bool) -> None:
         # Abandoned if it is cancelled: a late seal harms nobody, and a leader that is over must not wait for a lock.
-        await to_thread.run_sync(lambda: self._seal_now(fence, token, may_raise=may_raise), abandon_on_cancel=True)
+        sealed = partial(self._seal_now, fence, token, may_raise=may_raise)
+        try:
+            with fail_after(self._flow.limits.seal_s):
+                await to_thread.run_sync(sealed, abandon_on_cancel=True)
+        except TimeoutError:
+            raise OutcomeUnknown(self.name, "seal", "no answer in time") from None
 
     def _seal_now(self, fence: str, token: Token, *, may_raise: bool) -> None:
+        check_open(self.name, is_closed=self._is_closed)
+        kept = self._open("seal")  # Not one of those that there is a limit of: transactions may have them all.
         helper = Timer(self._flow.limits.wait_ms / 1000, self._end_blockers, (fence,))
         helper.daemon = True
-        helper.start()
         try:
-            self._alone("seal", lambda: self._flow.seal(fence, token, may_raise=may_raise))
+            if self._flow.dialect.needs_helper:
+                helper.start()
+            self._say(kept, "seal", self._flow.seal(fence, token, may_raise=may_raise))
         finally:
             helper.cancel()
+            self._driver.drop(kept.raw)
 
     def _end_blockers(self, fence: str) -> None:
-        # Not one of the connections that there is a limit of: the seal has one of these, and waits.
         with suppress(StoreError, Trouble):  # If it may not do so, the seal says that it has waited in vain.
-            kept = self._open("seal")
+            kept = self._open("seal")  # On a connection of its own: that of the seal waits.
             try:
                 self._talk(kept, self._flow.dialect.end_blockers(fence))
             finally:
@@ -282,8 +291,7 @@ class ThreadSink(Generic[Raw]):
 
     def _on_any(self, operation: str, talk: Callable[[Kept[Raw]], Talk[T]]) -> tuple[Kept[Raw], T]:
         """Carry out a talk that may be repeated, and return the connection with the answer. It must be given back."""
-        if self._is_closed:
-            raise ConfigError("sink", self.name, "must not be used after it was closed")
+        check_open(self.name, is_closed=self._is_closed)
         self._room.acquire()
         kept: Kept[Raw] | None = None
         done = False
@@ -294,7 +302,7 @@ class ThreadSink(Generic[Raw]):
                 try:
                     answer = self._talk(kept, talk(kept))
                 except Trouble as trouble:
-                    if trouble.code:
+                    if trouble.code and not self._flow.dialect.is_ended(trouble):
                         raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
                     self._driver.drop(kept.raw)
                     continue
@@ -335,9 +343,7 @@ class ThreadSink(Generic[Raw]):
     def give_back(self, kept: Kept[Raw] | None) -> None:
         """Keep a connection for the next one, if it can be used."""
         self._room.release()
-        if kept is None:
-            return
-        if self._is_closed or not kept.is_clean or not self._driver.is_usable(kept.raw):
-            self._driver.drop(kept.raw)
-        else:
+        if kept is not None and not self._is_closed and kept.is_clean and self._driver.is_usable(kept.raw):
             self._idle.append(kept)
+        elif kept is not None:
+            self._driver.drop(kept.raw)
