@@ -17,7 +17,9 @@ C = TypeVar("C", bound=Cluster)
 
 ENGINES = ("consul", "etcd", "kubernetes", "mariadb", "postgresql", "redis", "zookeeper")
 # Where tests have clusters of their own, which the tests of one file may share.
-_FOLDERS = re.compile(r"tests/(clients|consul|engines|etcd|kubernetes|mysql|peers|postgresql|redis|sinks|zookeeper)/")
+_FOLDERS = re.compile(
+    r"tests/(chaos|clients|consul|e2e|engines|etcd|kubernetes|mysql|peers|postgresql|redis|s3|sinks|zookeeper)/"
+)
 
 
 def shared_by(item: pytest.Item) -> frozenset[str]:

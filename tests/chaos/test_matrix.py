@@ -17,7 +17,6 @@ from tests.chaos.places import PLACES, STORES
 from tests.chaos.results import Cell, Record, record_row
 
 ROUNDS = 2
-pytestmark = pytest.mark.xdist_group("matrix")
 
 
 @pytest.fixture(scope="session")
