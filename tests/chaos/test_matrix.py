@@ -19,7 +19,8 @@ from tests.chaos.results import Cell, Record, record_row
 ROUNDS = 2
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: a client of kazoo that is left running draws from everybody's random numbers.
+@pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place]]:
     """One of each, with one node: who votes for what has no part in this."""
     with ExitStack() as stack:

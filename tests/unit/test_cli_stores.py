@@ -9,6 +9,7 @@ from tenure.cli.commands import tenure
 from tenure.errors import ConfigError, Refused
 from tenure.model import Grant, Holder, Incumbent, Token
 from tenure.stores import opening
+from tenure.stores.memory import MemoryStore
 
 HOLDER = Holder("ada.example", 17, "0123456789abcdef")
 LED = "led"
@@ -18,6 +19,7 @@ class PlainStore:
     """A store that can only be read."""
 
     address = "plain://engine"
+    traits = MemoryStore().traits
 
     async def read(self, election: str) -> Incumbent | None:
         if election == "refused":
