@@ -12,8 +12,8 @@ from tenure.errors import ConfigError, Refused, StoreError, Unreachable
 from tenure.model import Wait
 from tenure.stores.mysql import from_url
 from tenure.testing.engines import MariaDbCluster, Tls
-from tests.mysql.mysql_rig import at, bid, sql, waits, wins
 from tests.postgresql.test_postgresql_access import talker
+from tests.sql_rig import at, bid, sql, waits, wins
 from tests.user import at_home
 
 pytestmark = pytest.mark.anyio

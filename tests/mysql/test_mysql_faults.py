@@ -16,8 +16,8 @@ from tenure.stores.mysql.settings import settings_of
 from tenure.stores.sql.rows import epoch_of, packed
 from tenure.testing.engines import EngineFailed, MariaDbCluster
 from tests.leaping import LeapingClock
-from tests.mysql.mysql_rig import LIMIT_S, at, bid, sql, until, waits, wins, wins_in_time
 from tests.postgresql.scuffle import scuffle
+from tests.sql_rig import LIMIT_S, at, bid, sql, until, waits, wins, wins_in_time
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from tenure.model import Grant, Wait
 from tenure.stores.base import Wake
 from tenure.stores.postgresql import from_url
 from tenure.testing.engines import PgBouncer, PostgresCluster, Tls
-from tests.postgresql.postgresql_rig import at, bid, sql, waits, wins, wins_in_time
+from tests.sql_rig import at, bid, sql, waits, wins, wins_in_time
 from tests.user import at_home
 
 pytestmark = pytest.mark.anyio

@@ -1,74 +1,20 @@
-"""The PostgreSQL store keeps the contract, whoever's clock ends a lease.
+"""The PostgreSQL store keeps the contract, whoever's clock ends a lease."""
 
-Each promise makes up the names of its elections and mostly waits for leases to end, so many run at once on one server; the one
-that restarts the engine runs when the others are done.
-"""
-
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-import anyio
 import pytest
-from anyio import to_thread
 
-from tenure.stores.base import CanAskToResign, CanList, CanProclaim, CanRenewTogether, Expiry, Store, Wake
+from tenure.stores.base import CanAskToResign, CanList, CanProclaim, CanRenewTogether, Expiry, Wake
 from tenure.stores.postgresql import from_url
-from tenure.testing import CONTRACT, ContractBroken, Rig, check_promise
 from tenure.testing.engines import PostgresCluster
+from tests.promises import broken_promises
+from tests.sql_rig import SqlRig
 
 pytestmark = pytest.mark.anyio
-
-RESTARTS = "tokens-rise-through-restart"
-AT_ONCE = 16
-
-
-class PostgresRig:
-    """One server in real time."""
-
-    ttl_ns = 3_000_000_000  # A third of it is what a busy machine may be late by.
-
-    def __init__(self, cluster: PostgresCluster, options: str) -> None:
-        self.cluster, self.url = cluster, f"{cluster.url}?{options}"
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[Store]:
-        async with from_url(self.url) as store:
-            yield store
-
-    async def delete_record(self, election: str) -> None:
-        await to_thread.run_sync(self.cluster.sql, f"DELETE FROM tenure.office WHERE election = '{election}'")
-
-    async def restart(self) -> None:
-        await to_thread.run_sync(self.cluster.restart)
-
-    async def pass_time(self, ns: int) -> None:
-        await anyio.sleep(ns / 1e9)
-
-
-async def broken_promises(cluster: PostgresCluster, options: str) -> list[str]:
-    @asynccontextmanager
-    async def make() -> AsyncIterator[Rig]:
-        yield PostgresRig(cluster, options)
-
-    few = asyncio.Semaphore(AT_ONCE)
-
-    async def check(name: str) -> str:
-        try:
-            async with few:
-                await check_promise(name, make)
-        except ContractBroken as broken:
-            return str(broken)
-        return ""
-
-    told = await asyncio.gather(*(check(name) for name in CONTRACT if name != RESTARTS))
-    return [broken for broken in [*told, await check(RESTARTS)] if broken]
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("options", ["expiry=engine", "expiry=observer&poll=0.2"], ids=["engine", "observer"])
 async def test_every_promise_is_kept(options: str, cluster: PostgresCluster) -> None:
-    assert await broken_promises(cluster, options) == []
+    assert await broken_promises(SqlRig(cluster, options, "tenure.office"), at_once=16) == []
 
 
 async def test_the_store_says_what_it_can_do(cluster: PostgresCluster) -> None:

@@ -13,8 +13,8 @@ from tenure.stores.postgresql.settings import settings_of
 from tenure.stores.sql.rows import epoch_of
 from tenure.testing.engines import PostgresCluster
 from tests.leaping import LeapingClock
-from tests.postgresql.postgresql_rig import LIMIT_S, TTL_NS, at, bid, sql, until, waits, wins, wins_in_time
 from tests.postgresql.scuffle import scuffle
+from tests.sql_rig import LIMIT_S, TTL_NS, at, bid, sql, until, waits, wins, wins_in_time
 
 pytestmark = pytest.mark.anyio
 

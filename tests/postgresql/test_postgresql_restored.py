@@ -10,7 +10,7 @@ from tenure.stores.postgresql import from_url
 from tenure.stores.postgresql.schema import creation
 from tenure.stores.sql.rows import epoch_of, packed
 from tenure.testing.engines import PostgresCluster
-from tests.postgresql.postgresql_rig import at, bid, sql, until, wins, wins_in_time
+from tests.sql_rig import at, bid, sql, until, wins, wins_in_time
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,5 @@
-"""The rig on which the stores of Redis are checked, and the check itself: many promises at once, those that restart last."""
+"""The rig on which the stores of Redis are checked."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,10 +9,8 @@ from anyio import to_thread
 
 from tenure.stores.base import Store
 from tenure.stores.opening import make_store
-from tenure.testing import CONTRACT, ContractBroken, Rig, check_promise
 from tenure.testing.engines import RedisCluster
 
-RESTARTS = "tokens-rise-through-restart"
 AT_ONCE = 12
 
 
@@ -39,22 +36,3 @@ class RedisRig:
 
     async def pass_time(self, ns: int) -> None:
         await anyio.sleep(ns / 1e9)
-
-
-async def broken_promises(cluster: RedisCluster, url: str) -> list[str]:
-    @asynccontextmanager
-    async def make() -> AsyncIterator[Rig]:
-        yield RedisRig(cluster, url)
-
-    few = asyncio.Semaphore(AT_ONCE)
-
-    async def check(name: str) -> str:
-        try:
-            async with few:
-                await check_promise(name, make)
-        except ContractBroken as broken:
-            return str(broken)
-        return ""
-
-    told = await asyncio.gather(*(check(name) for name in CONTRACT if name != RESTARTS))
-    return [broken for broken in [*told, await check(RESTARTS)] if broken]

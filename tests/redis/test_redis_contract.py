@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from tenure.testing.engines import RedisCluster, RedisSentinels
-from tests.redis.redis_rig import broken_promises
+from tests.promises import broken_promises
+from tests.redis.redis_rig import AT_ONCE, RedisRig
 
 
 @pytest.mark.timeout(300)
@@ -16,7 +17,9 @@ def test_every_promise_is_kept_by_one_server_and_through_sentinels(server: Redis
         async def broken() -> list[list[str]]:
             places = ((server, server.url), (watched, sentinels.url))
             # At once, because they mostly wait.
-            return list(await asyncio.gather(*(broken_promises(cluster, url) for cluster, url in places)))
+            return list(
+                await asyncio.gather(*(broken_promises(RedisRig(cluster, url), AT_ONCE) for cluster, url in places))
+            )
 
         assert asyncio.run(broken()) == [[], []]
 
@@ -24,4 +27,4 @@ def test_every_promise_is_kept_by_one_server_and_through_sentinels(server: Redis
 @pytest.mark.timeout(300)
 def test_every_promise_is_kept_by_redlock() -> None:
     with RedisCluster(5, independent=True) as servers:
-        assert asyncio.run(broken_promises(servers, servers.url)) == []
+        assert asyncio.run(broken_promises(RedisRig(servers, servers.url), AT_ONCE)) == []

@@ -1,15 +1,17 @@
-"""What the tests of the MySQL store share."""
+"""What the tests of the SQL stores share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 
 from tenure.errors import StoreError
 from tenure.model import Bid, Grant, Holder, Wait
 from tenure.stores.base import Store
-from tenure.testing.engines import MariaDbCluster
+from tenure.stores.opening import make_store
 from tenure.testing.engines.cluster import Node
+from tenure.testing.engines.database import Database
 
 TTL_NS = 6 * 10**9
 LIMIT_S = 60
@@ -52,10 +54,33 @@ async def until(seen: Callable[[], Awaitable[bool]]) -> None:
             await anyio.sleep(0.05)
 
 
-async def sql(cluster: MariaDbCluster, statement: str, node: Node | None = None) -> str:
+async def sql(cluster: Database, statement: str, node: Node | None = None) -> str:
     return await asyncio.to_thread(lambda: cluster.sql(statement, node=node))
 
 
-def at(cluster: MariaDbCluster, node: int, options: str = "") -> str:
+def at(cluster: Database, node: int, options: str = "") -> str:
     """The URL of one server."""
-    return f"mysql://root@{cluster.endpoints[node]}/test{options}"
+    return cluster.url.replace(",".join(cluster.endpoints), cluster.endpoints[node]) + options
+
+
+class SqlRig:
+    """One server in real time. ``offices`` is the table with a row for each election."""
+
+    ttl_ns = 3_000_000_000  # A third of it is what a busy machine may be late by.
+
+    def __init__(self, cluster: Database, options: str, offices: str) -> None:
+        self.cluster, self.url, self._offices = cluster, f"{cluster.url}?{options}", offices
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Store]:
+        async with make_store(self.url, {}) as store:
+            yield store
+
+    async def delete_record(self, election: str) -> None:
+        await sql(self.cluster, f"DELETE FROM {self._offices} WHERE election = '{election}'")  # noqa: S608
+
+    async def restart(self) -> None:
+        await asyncio.to_thread(self.cluster.restart)
+
+    async def pass_time(self, ns: int) -> None:
+        await anyio.sleep(ns / 1e9)
