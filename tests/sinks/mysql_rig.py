@@ -38,6 +38,11 @@ def connected(url: str, **more: Any) -> Any:
     return pymysql.connect(**arguments_of(url), **more)
 
 
+def lock_waits(cluster: MariaDbCluster) -> int:
+    # Not innodb_lock_waits, which shows the same again to whoever looks more often than every 0.1 s.
+    return int(cluster.sql("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'").split()[-1])
+
+
 class AsyncmyRig:
     """One table for all fences."""
 

@@ -18,7 +18,7 @@ from tenure.model import Token
 from tenure.sinks.mysql import MySQLSink, PyMySQLSink, guard_sync
 from tenure.testing.engines import MariaDbCluster
 from tenure.testing.engines.processes import wait_for
-from tests.sinks.mysql_rig import connected
+from tests.sinks.mysql_rig import connected, lock_waits
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 PATIENCE_S = 60
@@ -43,7 +43,7 @@ class Game:
         self.sink.admit(self.fence, 2)
 
     def waits(self) -> bool:
-        return self.cluster.sql("SELECT count(*) FROM information_schema.innodb_lock_waits") != "0"
+        return lock_waits(self.cluster) > 0
 
     def stale_writes(self) -> int:
         query = f"SELECT count(*) FROM written WHERE fence = '{self.fence}' AND token = 1"  # noqa: S608

@@ -17,7 +17,7 @@ from tenure.sinks.mysql.schema import variable_of
 from tenure.sinks.sql.talk import Trouble
 from tenure.testing.engines import EngineFailed, MariaDbCluster
 from tenure.testing.engines.processes import wait_for
-from tests.sinks.mysql_rig import connected
+from tests.sinks.mysql_rig import connected, lock_waits
 
 PATIENCE_S = 60
 
@@ -164,9 +164,13 @@ def test_only_whoever_keeps_the_fence_is_ended(mariadb: MariaDbCluster, fence: s
         assert fence not in dialect._waiting  # The seal has ended.
         working = Thread(target=work)
         working.start()
-        waits = "SELECT count(*) FROM information_schema.innodb_lock_waits"
-        assert wait_for(lambda: mariadb.sql(waits) != "0", PATIENCE_S)
-        sink._end_blockers(fence)
+        assert wait_for(lambda: lock_waits(mariadb) > 0, PATIENCE_S)
+        helping = Thread(target=sink._end_blockers, args=(fence,))
+        helping.start()
+        has_looked = "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'"
+        assert wait_for(lambda: mariadb.sql(has_looked) == "1", PATIENCE_S)
+        del dialect._waiting[fence]
+        helping.join()
         innocent.commit()
         working.join()
     assert mariadb.sql("SELECT b FROM neutral", database="test") == "3"
@@ -181,6 +185,10 @@ def test_a_blocker_that_has_ended_by_itself_does_not_save_the_others() -> None:
     next(ending)
     assert ending.send([(8,), (9,)]).sql == "KILL CONNECTION 8"
     assert ending.throw(Trouble("1094", "Unknown thread id: 8")).sql == "KILL CONNECTION 9"
+    assert "SLEEP" in ending.send([]).sql
+    assert "lock_waits" in ending.send([]).sql  # Again: what the server shows may be old.
     sealing.close()
     with pytest.raises(StopIteration):  # The seal is over, so nobody is in its way.
+        ending.send([(10,)])
+    with pytest.raises(StopIteration):
         next(dialect.end_blockers("f"))

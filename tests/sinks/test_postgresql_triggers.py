@@ -106,14 +106,15 @@ def test_a_trigger_does_not_believe_a_view_that_is_older_than_the_seal(
 
 def test_installing_is_idempotent_listed_and_undone(sink: PsycopgSink, postgresql: PostgresCluster) -> None:
     table = 'public."Led ger"'
-    assert sink.fenced_tables() == {table: FENCE}
-    before = postgresql.sql("SELECT oid FROM pg_trigger WHERE tgname = 'tenure_fence'")
+    assert sink.fenced_tables()[table] == FENCE
+    installed = "SELECT oid FROM pg_trigger WHERE tgname = 'tenure_fence' AND tgrelid = 'public.\"Led ger\"'::regclass"
+    before = postgresql.sql(installed)
     sink.install_triggers(table, fence=FENCE)
-    assert postgresql.sql("SELECT oid FROM pg_trigger WHERE tgname = 'tenure_fence'") == before
+    assert postgresql.sql(installed) == before
     sink.install_triggers(table, fence="another")
-    assert sink.fenced_tables() == {table: "another"}
+    assert sink.fenced_tables()[table] == "another"
     postgresql.sql('ALTER TABLE "Led ger" DISABLE TRIGGER tenure_fence')
-    assert sink.fenced_tables() == {}
+    assert table not in sink.fenced_tables()
     sink.remove_triggers(table)
     sink.remove_triggers(table)
     postgresql.sql('UPDATE "Led ger" SET cents = 7')
@@ -123,7 +124,7 @@ def test_partitions_and_cascades_are_covered(sink: PsycopgSink, postgresql: Post
     postgresql.sql("CREATE TABLE events (id int) PARTITION BY RANGE (id)")
     postgresql.sql("CREATE TABLE events_1 PARTITION OF events FOR VALUES FROM (0) TO (10)")
     sink.install_triggers("events", fence=FENCE)
-    assert set(sink.fenced_tables()) == {"public.events", "public.events_1", 'public."Led ger"'}
+    assert set(sink.fenced_tables()) >= {"public.events", "public.events_1", 'public."Led ger"'}
     for table in ("events", "events_1"):
         with pytest.raises(EngineFailed, match="presented no token"):
             postgresql.sql(f"INSERT INTO {table} VALUES (1)")  # noqa: S608

@@ -52,6 +52,9 @@ _BLOCKERS = (
     "JOIN information_schema.innodb_locks AS locks ON locks.lock_id = waits.blocking_lock_id "
     "WHERE waiter.trx_mysql_thread_id = %s AND RIGHT(locks.lock_table, 15) = '.`tenure_fence`'"
 )
+# MariaDB shows what it has shown before if anybody has looked within 0.1 s, so one look may show nothing, and the next must come
+# later than that: https://mariadb.com/kb/en/information-schema-innodb_trx-table/
+_UNTIL_THE_NEXT_LOOK = "SELECT SLEEP(0.25)"
 _BLOCKERS_IN_MYSQL_8 = (
     "SELECT DISTINCT blocker.processlist_id FROM performance_schema.data_lock_waits AS waits "
     "JOIN performance_schema.threads AS blocker ON blocker.thread_id = waits.blocking_thread_id "
@@ -150,20 +153,16 @@ class MySQLDialect:
         waiting = self._waiting.get(fence)
         if waiting is None:
             return  # The seal has ended meanwhile.
-        try:
-            rows = yield Ask(_BLOCKERS, (waiting,))
-        except Trouble as trouble:
-            if trouble.code != _NO_VIEW:
-                raise
-            rows = yield Ask(_BLOCKERS_IN_MYSQL_8, (waiting,))
-        for (number,) in rows:
-            if self._waiting.get(fence) != waiting:
-                return
-            try:
-                yield Ask(f"KILL CONNECTION {number:d}")
-            except Trouble as trouble:
-                if trouble.code != _NO_SESSION:  # It has ended by itself; the others have not.
-                    raise
+        while self._waiting.get(fence) == waiting:
+            for number in (yield from _blockers(waiting)):
+                if self._waiting.get(fence) != waiting:
+                    return
+                try:
+                    yield Ask(f"KILL CONNECTION {number:d}")
+                except Trouble as trouble:
+                    if trouble.code != _NO_SESSION:  # It has ended by itself; the others have not.
+                        raise
+            yield Ask(_UNTIL_THE_NEXT_LOOK)
 
     def highest(self, fence: str) -> Talk[int]:
         rows = yield from _asked(_LOOK, fence)
@@ -223,6 +222,16 @@ class MySQLDialect:
                 "an older leader's transaction keeps the fence, and its session could not be ended: that needs PROCESS"
             )
         return Refused(name, operation, text)
+
+
+def _blockers(waiting: int) -> Talk[list[int]]:
+    try:
+        rows = yield Ask(_BLOCKERS, (waiting,))
+    except Trouble as trouble:
+        if trouble.code != _NO_VIEW:
+            raise
+        rows = yield Ask(_BLOCKERS_IN_MYSQL_8, (waiting,))
+    return [number for (number,) in rows]
 
 
 def _asked(sql: str, fence: str) -> Talk[Rows]:

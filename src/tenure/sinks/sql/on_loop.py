@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Protocol, Self
 
-from tenure.errors import ConfigError, OutcomeUnknown, TenureError, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sql.dialect import Dialect
@@ -148,17 +148,18 @@ class LoopSink(Generic[Raw]):
 
     async def _seal(self, fence: str, token: Token, *, may_raise: bool) -> None:
         limits = self._flow.limits
-        sealing = asyncio.ensure_future(self._seal_apart(fence, token, may_raise=may_raise))
+        tasks = [asyncio.ensure_future(self._seal_apart(fence, token, may_raise=may_raise))]
         try:
             async with asyncio.timeout(limits.seal_s):
-                await asyncio.wait({sealing}, timeout=limits.wait_ms / 1000)
-                if not sealing.done() and self._flow.dialect.needs_helper:
-                    await self._end_blockers(fence)
-                await sealing
+                await asyncio.wait(tasks, timeout=limits.wait_ms / 1000)
+                if not tasks[0].done() and self._flow.dialect.needs_helper:
+                    tasks.append(asyncio.ensure_future(self._end_blockers(fence)))
+                await tasks[0]
         except TimeoutError:
             raise OutcomeUnknown(self.name, "seal", "no answer in time") from None
         finally:
-            sealing.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def _seal_apart(self, fence: str, token: Token, *, may_raise: bool) -> None:
         # Not one of the connections that there is a limit of: transactions may have them all.
@@ -170,13 +171,12 @@ class LoopSink(Generic[Raw]):
             self._driver.drop(kept.raw)
 
     async def _end_blockers(self, fence: str) -> None:
-        # On a connection of its own: that of the seal waits.
-        kept = await self._open("seal")
-        try:
-            with suppress(Trouble):  # If it may not do so, the seal says that it has waited in vain.
+        with suppress(StoreError, Trouble):  # If it may not do so, the seal says that it has waited in vain.
+            kept = await self._open("seal")  # On a connection of its own: that of the seal waits.
+            try:
                 await self._talk(kept, self._flow.dialect.end_blockers(fence))
-        finally:
-            self._driver.drop(kept.raw)
+            finally:
+                self._driver.drop(kept.raw)
 
     async def admit(self, fence: str, token: int, *, known_only: bool = False) -> None:
         """Raise the fence to ``token``, for services and workers that keep their mark here (see ``AsyncMark``).
