@@ -16,7 +16,7 @@ from tenure.errors import TenureOver
 from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.mailbox import LoopMailbox
-from tenure.office.sitting import Letter, Seal, Sitting, StayBase, Waiting, tenure_over
+from tenure.office.sitting import Idle, Letter, Seal, Sitting, Start, StayBase, Waiting, tenure_over
 from tenure.office.tenure import Tenure
 from tenure.office.term import Term
 from tenure.sinks.base import Sink
@@ -115,20 +115,22 @@ class LoopSitting(Sitting):
             raise cut_short
 
     async def _wait_for_start(self, *, ask_once: bool = False) -> Term | None:
+        if self._sinks:
+            await self._wait_sealing(ask_once=ask_once)
+        else:  # A group of tasks costs as much as all the rest of taking office.
+            while not _is_last(await self._next(), ask_once=ask_once):
+                pass
+        return self._open
+
+    async def _wait_sealing(self, *, ask_once: bool) -> None:
         sealing = anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
-            while True:
-                match await self._next():
-                    case Seal(attempt, token):
-                        sealing.cancel()  # One that hangs is not waited for, and they must not pile up.
-                        sealing = anyio.CancelScope()
-                        tasks.start_soon(self._seal_in, sealing, attempt, token)
-                    case Waiting() if not ask_once:
-                        pass
-                    case _:
-                        break
+            while not _is_last(letter := await self._next(), ask_once=ask_once):
+                if isinstance(letter, Seal):
+                    sealing.cancel()  # One that hangs is not waited for, and they must not pile up.
+                    sealing = anyio.CancelScope()
+                    tasks.start_soon(self._seal_in, sealing, letter.attempt, letter.token)
             tasks.cancel_scope.cancel()
-        return self._open
 
     async def _seal_in(self, scope: anyio.CancelScope, attempt: int, token: Token) -> None:
         with scope:
@@ -136,6 +138,11 @@ class LoopSitting(Sitting):
 
     async def _next(self) -> Letter:
         return self._opened(await self._mail.get())
+
+
+def _is_last(letter: Letter, *, ask_once: bool) -> bool:
+    """Say whether there is nothing more to wait for."""
+    return isinstance(letter, Start | Idle) or (ask_once and isinstance(letter, Waiting))
 
 
 class Stay(StayBase, AbstractAsyncContextManager[Tenure]):
