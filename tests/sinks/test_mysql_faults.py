@@ -135,7 +135,7 @@ def test_a_commit_that_the_server_dies_in_has_no_known_outcome(mariadb: MariaDbC
             ask = driver.ask
 
             async def dying(raw: Any, due: Any) -> Any:
-                if due.sql != "COMMIT":
+                if due.turn != "end":
                     return await ask(raw, due)
                 await asyncio.to_thread(node.pause)
                 asyncio.get_running_loop().call_later(0.5, moment.set)

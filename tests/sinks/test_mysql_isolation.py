@@ -18,7 +18,7 @@ from tenure.model import Token
 from tenure.sinks.mysql import MySQLSink, PyMySQLSink, guard_sync
 from tenure.testing.engines import MariaDbCluster
 from tenure.testing.engines.processes import wait_for
-from tests.sinks.mysql_rig import connected, lock_waits
+from tests.sinks.mysql_rig import as_mysql_does, connected, lock_waits
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 PATIENCE_S = 60
@@ -175,11 +175,13 @@ def test_writers_of_one_tenure_do_not_wait_for_each_other(level: str, mariadb: M
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("steps", ["one step", "two steps"])
 def test_a_bound_transaction_that_was_begun_before_the_seal_is_refused_in_place_of_its_commit(
-    level: str, mariadb: MariaDbCluster
+    steps: str, level: str, mariadb: MariaDbCluster
 ) -> None:
     async def run(play: Game) -> None:
-        async with MySQLSink(mariadb.url) as old:
+        sink = MySQLSink(mariadb.url)
+        async with sink if steps == "one step" else as_mysql_does(sink) as old:
             await old.seal(play.fence, Token(1))
             with pytest.raises(StaleToken, match="highest seen is 2"):  # noqa: PT012
                 async with old.transaction(play.term, level.lower()) as connection, connection.cursor() as cursor:
@@ -187,6 +189,6 @@ def test_a_bound_transaction_that_was_begun_before_the_seal_is_refused_in_place_
                     await cursor.execute("INSERT INTO written (fence, token) VALUES (%s, 1)", (play.fence,))
                     await asyncio.to_thread(play.seal)  # It waits for nobody: nothing was checked yet.
 
-    with game(mariadb, f"isolation/bound/{level}") as play:
+    with game(mariadb, f"isolation/bound/{steps}/{level}") as play:
         asyncio.run(run(play))
         assert play.stale_writes() == 0

@@ -26,7 +26,7 @@ async def guard(connection: Any, term: Bound, *, sealed_only: bool = False) -> N
     token = checked(term.fence, term.token)
     _check_open(connection.get_transaction_status(), connection.get_autocommit())
     try:
-        await carry_out(lambda ask: said(connection, ask), _guarded(term.fence, token, sealed_only))
+        await carry_out(said, connection, _guarded(term.fence, token, sealed_only))
     except Trouble as trouble:
         raise (trouble.__cause__ or trouble) from None
 
@@ -40,7 +40,7 @@ def guard_sync(connection: Any, term: Bound, *, sealed_only: bool = False) -> No
     token = checked(term.fence, term.token)
     _check_open(connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS, connection.get_autocommit())
     try:
-        carried_out(lambda ask: said(connection, ask), _guarded(term.fence, token, sealed_only))
+        carried_out(said, connection, _guarded(term.fence, token, sealed_only))
     except Trouble as trouble:
         raise (trouble.__cause__ or trouble) from None
 

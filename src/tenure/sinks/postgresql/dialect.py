@@ -1,10 +1,9 @@
 """What a sink says to PostgreSQL. The check itself is in the server (``schema``)."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import md5
-from typing import Final
+from typing import Final, NoReturn
 
 from tenure.errors import (
     ConfigError,
@@ -28,6 +27,7 @@ _LOCK_TIMEOUT = "55P03"
 # The server ended the session: it may have done so after the commit, before it could say so.
 _SHUT_DOWN = {"57P01", "57P02", "57P03", "57P05"}
 _TRIES_MAX = 3
+_TEXTS_MAX = 256
 _KEPT = "an older leader's transaction keeps the fence, and its session could not be ended"
 # The name of a fence may hold anything, so what counts is what stands last.
 _REFUSAL = re.compile(r"tenure: token (?P<token>\d+) .*: the highest seen is (?P<highest>\d+)", re.DOTALL)
@@ -61,26 +61,19 @@ class PostgresDialect:
         yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED;\n{SET_UP}COMMIT")
 
     def begin(self, opening: Opening) -> list[Ask]:
-        isolation, fence, token, _, idle_ms = opening
-        if isolation not in LEVELS:
-            raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
-        level = f" ISOLATION LEVEL {isolation.upper()}" if isolation else ""
-        # In one message. SET and not set_config: it takes no snapshot, so the view is that of the caller's first statement.
-        told = (
-            f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms:d}; SET LOCAL {setting_of(fence)} = '{token:d}'"
-        )
-        return [Ask(f"BEGIN{level}; {told}", turn="begin")]
+        return [_begin(opening.isolation, opening.fence, opening.token, opening.idle_ms)]
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
-        with refusals():
+        try:
             yield Ask(f"SELECT tenure_fence.{'admit' if may_raise else 'guard'}($1, $2)", (fence, token))
+        except Trouble as trouble:
+            raise_meant(trouble)
 
     def finish(self, fence: str, token: int) -> Talk[None]:
-        # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
-        with refusals():
-            # What was presented is gone if the transaction has ended inside. Then there is no token to check, which is refused.
-            shown = f"CASE current_setting('{setting_of(fence)}', true) WHEN '{token:d}' THEN {token:d}::bigint END"
-            yield Ask(f"SELECT tenure_fence.guard({literal(fence)}, {shown}); COMMIT", turn="end")
+        try:
+            yield _finish(fence, token)
+        except Trouble as trouble:
+            raise_meant(trouble)
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
         for attempt in range(_TRIES_MAX):
@@ -108,8 +101,10 @@ class PostgresDialect:
         yield from ()
 
     def highest(self, fence: str) -> Talk[int]:
-        with refusals():
+        try:
             [(highest,)] = yield Ask("SELECT tenure_fence.highest($1)", (fence,))
+        except Trouble as trouble:
+            raise_meant(trouble)
         return int(highest)
 
     def install_triggers(self, table: str, fence: str) -> Talk[None]:
@@ -180,18 +175,33 @@ def refusal_of(trouble: Trouble) -> StaleToken | UnverifiedToken | ConfigError |
     return ConfigError("token", "", trouble.text) if trouble.code == NONSENSE else None
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Let what the check in the server says be raised as what it means."""
-    try:
-        yield
-    except Trouble as trouble:
-        refusal = refusal_of(trouble)
-        if refusal is not None:
-            raise refusal from trouble
-        if trouble.code in _NOT_THERE:
-            raise Unready from trouble
-        raise
+def raise_meant(trouble: Trouble) -> NoReturn:
+    """Raise what the check in the server has said as what it means, or else the trouble itself."""
+    refusal = refusal_of(trouble)
+    if refusal is not None:
+        raise refusal from trouble
+    if trouble.code in _NOT_THERE:
+        raise Unready from trouble
+    raise trouble
+
+
+# What a leader says with every transaction is put together once.
+@lru_cache(_TEXTS_MAX)
+def _begin(isolation: str, fence: str, token: int, idle_ms: int) -> Ask:
+    if isolation not in LEVELS:
+        raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
+    level = f" ISOLATION LEVEL {isolation.upper()}" if isolation else ""
+    # In one message. SET and not set_config: it takes no snapshot, so the view is that of the caller's first statement.
+    told = f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms:d}; SET LOCAL {setting_of(fence)} = '{token:d}'"
+    return Ask(f"BEGIN{level}; {told}", turn="begin")
+
+
+@lru_cache(_TEXTS_MAX)
+def _finish(fence: str, token: int) -> Ask:
+    # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
+    # What was presented is gone if the transaction has ended inside. Then there is no token to check, which is refused.
+    shown = f"CASE current_setting('{setting_of(fence)}', true) WHEN '{token:d}' THEN {token:d}::bigint END"
+    return Ask(f"SELECT tenure_fence.guard({literal(fence)}, {shown}); COMMIT", turn="end")
 
 
 def _ended_inside() -> ConfigError:

@@ -8,14 +8,12 @@ Rules of this file
 """
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic
 
 from tenure.errors import ConfigError, StaleToken, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.sql.dialect import Dialect, Opening, Unready
-from tenure.sinks.sql.talk import Ask, Talk, Trouble
-
-Raw = TypeVar("Raw")
+from tenure.sinks.sql.talk import Ask, Raw, Talk, Trouble
 
 CONNECTIONS_MAX = 10
 WAIT_S, IDLE_S = 2.0, 10.0

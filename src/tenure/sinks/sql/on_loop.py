@@ -6,7 +6,7 @@ Rules of this file
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Protocol, Self
@@ -15,8 +15,8 @@ from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, 
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sql.dialect import Dialect
-from tenure.sinks.sql.flow import Flow, Kept, Limits, Raw, check_open
-from tenure.sinks.sql.talk import Ask, Rows, T, Talk, Trouble, carry_out, checked
+from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
+from tenure.sinks.sql.talk import Ask, Raw, Rows, T, Talk, Trouble, carry_out, checked
 from tenure.sinks.verifying import confirmed
 
 
@@ -333,8 +333,8 @@ class LoopSink(Generic[Raw]):
         except Trouble as trouble:
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
 
-    async def _talk(self, kept: Kept[Raw], talk: Talk[T]) -> T:
-        return await carry_out(lambda ask: self._driver.ask(kept.raw, ask), talk)
+    def _talk(self, kept: Kept[Raw], talk: Talk[T]) -> Awaitable[T]:
+        return carry_out(self._driver.ask, kept.raw, talk)
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
         """Keep a connection for the next one, if it can be used."""

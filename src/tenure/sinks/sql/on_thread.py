@@ -18,8 +18,8 @@ from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, 
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.sql.dialect import Dialect
-from tenure.sinks.sql.flow import Flow, Kept, Limits, Raw, check_open
-from tenure.sinks.sql.talk import Ask, Rows, T, Talk, Trouble, carried_out, checked
+from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
+from tenure.sinks.sql.talk import Ask, Raw, Rows, T, Talk, Trouble, carried_out, checked
 from tenure.sinks.verifying import confirmed, confirmed_now
 
 
@@ -338,7 +338,7 @@ class ThreadSink(Generic[Raw]):
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
 
     def _talk(self, kept: Kept[Raw], talk: Talk[T]) -> T:
-        return carried_out(lambda ask: self._driver.ask(kept.raw, ask), talk)
+        return carried_out(self._driver.ask, kept.raw, talk)
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
         """Keep a connection for the next one, if it can be used."""

@@ -11,6 +11,7 @@ from tenure.errors import ConfigError
 from tenure.model import Token, token
 
 T = TypeVar("T")
+Raw = TypeVar("Raw")  # a connection, as its driver has it
 Rows = list[tuple[Any, ...]]
 
 _FENCE_BYTES_MAX = 1000  # What every server can have as a key.
@@ -38,13 +39,13 @@ class Trouble(Exception):
 Talk = Generator[Ask, Rows, T]
 
 
-def carried_out(ask: Callable[[Ask], Rows], talk: Talk[T]) -> T:
+def carried_out(ask: Callable[[Raw, Ask], Rows], raw: Raw, talk: Talk[T]) -> T:
     """Carry out a talk with a driver that blocks."""
     try:
         due = next(talk)
         while True:
             try:
-                rows = ask(due)
+                rows = ask(raw, due)
             except Trouble as trouble:
                 due = talk.throw(trouble)
             else:
@@ -56,13 +57,13 @@ def carried_out(ask: Callable[[Ask], Rows], talk: Talk[T]) -> T:
         talk.close()
 
 
-async def carry_out(ask: Callable[[Ask], Awaitable[Rows]], talk: Talk[T]) -> T:
+async def carry_out(ask: Callable[[Raw, Ask], Awaitable[Rows]], raw: Raw, talk: Talk[T]) -> T:
     """Carry out a talk with a driver that awaits."""
     try:
         due = next(talk)
         while True:
             try:
-                rows = await ask(due)
+                rows = await ask(raw, due)
             except Trouble as trouble:
                 due = talk.throw(trouble)
             else:
