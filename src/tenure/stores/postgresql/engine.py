@@ -122,16 +122,18 @@ class PostgresEngine:
         what = [microseconds(bid.ttl_ns), bid.advertise, ask.observed]
 
         async def take(session: PostgresSession) -> Taken | Office | None:
-            [row] = await session.fetch(self._sql.claim, [*who, *what, *ask.seen, ask.goes_on, ask.mark])
-            if row["taken"] is None and row["election"] is None:
+            rows = await session.fetch(self._sql.claim, [*who, *what, *ask.seen, ask.goes_on, ask.mark])
+            if not rows:  # Who has it is asked for only now: that in one statement makes every claim dearer by a third.
+                rows = await session.fetch(self._sql.look, [[bid.election]])
+                if rows:
+                    self._check_table(session, "claim", rows[0])
+                    return _office(rows[0])
                 # There is no row yet; and if somebody makes it at this moment, it is looked at again.
-                first = await session.fetch(self._sql.first, [*who, *what])
-                row = first[0] if first else None
-            if row is None:
+                rows = await session.fetch(self._sql.first, [*who, *what])
+            if not rows:
                 return None
+            [row] = rows
             self._check_table(session, "claim", row)
-            if row["taken"] is None:
-                return _office(row)
             self._latest_token = max(self._latest_token, row["taken"])
             return Taken(row["taken"], row["as_version"])
 

@@ -17,26 +17,23 @@ _EXPIRES: Final = (
     "CASE WHEN {observed} THEN 'infinity' ELSE clock_timestamp() + {ttl_us} * interval '1 microsecond' END"
 )
 _ROW: Final = """
-    o.election, o.token, o.version, o.host, o.pid, o.nonce, o.serial, o.ttl_us, o.advertised, o.resign,
+    o.tableoid AS table_oid, o.election, o.token, o.version, o.host, o.pid, o.nonce, o.serial, o.ttl_us, o.advertised, o.resign,
     CASE WHEN isfinite(o.expires) THEN (extract(epoch FROM o.expires - clock_timestamp()) * 1000000)::bigint END AS left_us,
     (extract(epoch FROM clock_timestamp() - o.since) * 1000000)::bigint AS held_us"""
 # $1 election  $2 host  $3 pid  $4 nonce  $5 serial  $6 ttl in microseconds  $7 advertised  $8 observed
 # $9, $10 token and version of a row whose lease is over for an observer  $11 goes on  $12 mark
 _CLAIM: Final = """
-WITH taken AS (
-    UPDATE {schema}.office o SET
-        token = CASE WHEN {same} THEN o.token WHEN {ours} THEN greatest({next}, o.token + 1) ELSE {next} END,
-        since = CASE WHEN {same} THEN o.since ELSE clock_timestamp() END,
-        host = $2, pid = $3, nonce = $4, serial = $5, ttl_us = $6::bigint, expires = {expires}, advertised = $7,
-        version = o.version + 1
-    WHERE o.election = $1 AND strpos(o.withdrawn, $12) = 0 AND (
-        o.nonce IS NULL
-        OR (o.nonce = $4 AND o.host = $2 AND o.pid = $3 AND o.serial <= $5)
-        OR (NOT $8::boolean AND o.expires <= clock_timestamp())
-        OR ($8::boolean AND o.token = $9 AND o.version = $10))
-    RETURNING o.token, o.version, o.tableoid)
-SELECT t.token AS taken, t.version AS as_version, coalesce(t.tableoid, o.tableoid) AS table_oid, {row}
-FROM (SELECT 1) one LEFT JOIN taken t ON true LEFT JOIN {schema}.office o ON o.election = $1 AND t.token IS NULL"""
+UPDATE {schema}.office o SET
+    token = CASE WHEN {same} THEN o.token WHEN {ours} THEN greatest({next}, o.token + 1) ELSE {next} END,
+    since = CASE WHEN {same} THEN o.since ELSE clock_timestamp() END,
+    host = $2, pid = $3, nonce = $4, serial = $5, ttl_us = $6::bigint, expires = {expires}, advertised = $7,
+    version = o.version + 1
+WHERE o.election = $1 AND strpos(o.withdrawn, $12) = 0 AND (
+    o.nonce IS NULL
+    OR (o.nonce = $4 AND o.host = $2 AND o.pid = $3 AND o.serial <= $5)
+    OR (NOT $8::boolean AND o.expires <= clock_timestamp())
+    OR ($8::boolean AND o.token = $9 AND o.version = $10))
+RETURNING o.token AS taken, o.version AS as_version, o.tableoid AS table_oid"""
 # A row above the timeline is from a dump of other servers, whose tokens are for other fences. To count on from it would be to count in
 # a row: a replica that missed the last count, and whose timeline is still below, would give that token again.
 _OURS: Final = "o.token >> {bits} <= {timeline}"
