@@ -1,7 +1,7 @@
 """What a fence costs in PostgreSQL and MariaDB: a fenced commit beside the same commit unfenced, with 1, 8 and 32 writers.
 
 The commit is the smallest there is, one row of a ledger in the driver's own transaction, on a connection that stays open. Each
-kind has a table of its own. Blocks of commits take turns in an order that is drawn anew for every round, and medians of the
+kind has a table of its own. "By hand" are the statements of a fenced commit without this library: what the server's check costs. Blocks of commits take turns in an order that is drawn anew for every round, and medians of the
 blocks are compared, so a checkpoint or a busy neighbour does not fall upon one side. Server and client share the machine.
 """
 
@@ -27,7 +27,7 @@ from tenure.testing.engines import MariaDbCluster, MissingEngine, PostgresCluste
 
 WRITERS = (1, 8, 32)
 ROUNDS, BLOCK = 40, 64  # commits in a block, by all writers together
-KINDS = ("unfenced", "fenced", "trigger")
+KINDS = ("unfenced", "by_hand", "fenced", "trigger")
 TERM = SimpleNamespace(fence="etcd://h1,h2,h3/billing/close", token=7)
 _INSERT = "INSERT INTO ledger_{} (account, cents, note) VALUES ('savings', 1250, 'rent')"
 _LEDGER = "(entry {} PRIMARY KEY, account text NOT NULL, cents int NOT NULL, note text)"
@@ -51,7 +51,8 @@ class OnPostgres:
         await sink.install_triggers("ledger_trigger", fence=TERM.fence)
         await sink.seal(TERM.fence, Token(TERM.token))
         for _ in range(writers):
-            plain, presenting = [await self._connection(url, stack) for _ in range(2)]
+            plain, by_hand, presenting = [await self._connection(url, stack) for _ in range(3)]
+            commits["by_hand"].append(lambda by_hand=by_hand: self._by_hand(by_hand))  # type: ignore[misc]
             await presenting.execute(f"SET {setting_of(TERM.fence)} = '{TERM.token}'")
             commits["unfenced"].append(lambda plain=plain: self._commit(plain, "unfenced"))  # type: ignore[misc]
             commits["trigger"].append(lambda shown=presenting: self._commit(shown, "trigger"))  # type: ignore[misc]
@@ -66,6 +67,11 @@ class OnPostgres:
     async def _commit(self, connection: Any, kind: str) -> None:
         async with connection.transaction():
             await connection.execute(_INSERT.format(kind))
+
+    async def _by_hand(self, connection: Any) -> None:
+        await connection.execute(f"BEGIN; SET LOCAL {setting_of(TERM.fence)} = '{TERM.token}'")
+        await connection.execute(_INSERT.format("by_hand"))
+        await connection.execute(f"SELECT tenure_fence.guard('{TERM.fence}', {TERM.token}); COMMIT")
 
     async def _fenced(self, sink: PostgresSink) -> None:
         async with sink.transaction(TERM) as connection:
@@ -87,7 +93,8 @@ class OnMariaDb:
         await sink.install_triggers("ledger_trigger", fence=TERM.fence)
         await sink.seal(TERM.fence, Token(TERM.token))
         for _ in range(writers):
-            plain, presenting = [await self._connection(url, stack) for _ in range(2)]
+            plain, by_hand, presenting = [await self._connection(url, stack) for _ in range(3)]
+            commits["by_hand"].append(lambda by_hand=by_hand: self._by_hand(by_hand))  # type: ignore[misc]
             await self._say(presenting, present_sql(TERM))
             commits["unfenced"].append(lambda plain=plain: self._commit(plain, "unfenced"))  # type: ignore[misc]
             commits["trigger"].append(lambda shown=presenting: self._commit(shown, "trigger"))  # type: ignore[misc]
@@ -106,6 +113,11 @@ class OnMariaDb:
     async def _commit(self, connection: Any, kind: str) -> None:
         await self._say(connection, _INSERT.format(kind))
         await connection.commit()
+
+    async def _by_hand(self, connection: Any) -> None:
+        await self._say(connection, _INSERT.format("by_hand"))
+        check = f"SELECT highest INTO @highest FROM tenure_fence WHERE fence = '{TERM.fence}' LOCK IN SHARE MODE"  # noqa: S608
+        await self._say(connection, f"BEGIN NOT ATOMIC {check}; IF @highest = {TERM.token} THEN COMMIT; END IF; END")
 
     async def _fenced(self, sink: MySQLSink) -> None:
         async with sink.transaction(TERM) as connection:
@@ -147,6 +159,7 @@ def figures() -> Figures:
                     ratios = asyncio.run(_ratios(server, cluster.url, writers))
                     what = f"{server.name}: {{}} / same commit, {writers} writers"
                     yield what.format("fenced commit"), ratios["fenced"], 1.10, "x", False
+                    yield what.format("the check by hand"), ratios["by_hand"], 1.10, "x", False
                     yield what.format("commit with trigger"), ratios["trigger"], 1.25, "x", False
         except MissingEngine as missing:
             print(f"left out: {missing}", file=sys.stderr)
