@@ -53,7 +53,7 @@ def test_a_record_that_cannot_be_written_leaves_the_fence(server: RedisCluster) 
     async def run() -> None:
         async with RedisSink(server.url, fences="another:") as sink:
             await sink.seal(place.fence, Token(POISON))
-        server.ctl("SET", "another-repairs", "something else")
+        server.ctl("LPUSH", "another-repairs", "something else")
         with pytest.raises(Refused, match="WRONGTYPE"):
             await to_thread.run_sync(
                 partial(lower_fence, server.url, place.fence, was=POISON, to=7, why=WHY, fences="another:")
@@ -61,7 +61,7 @@ def test_a_record_that_cannot_be_written_leaves_the_fence(server: RedisCluster) 
         server.ctl("DEL", "another-repairs")
         found = await to_thread.run_sync(partial(fences_of, server.url, fences="another:"))
         assert found == ({place.fence: POISON}, ())
-        server.ctl("RPUSH", "another-repairs", "rubbish")
+        server.ctl("SET", "another-repairs", "rubbish")
         with pytest.raises(Refused, match="another-repairs was edited"):
             await to_thread.run_sync(partial(fences_of, server.url, fences="another:"))
         server.ctl("DEL", "another-repairs")

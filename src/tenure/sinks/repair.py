@@ -30,6 +30,9 @@ class _Kind(NamedTuple):
 _POSTGRESQL: Final = _Kind("postgresql", "PostgresFences", "asyncpg", "tenure[postgresql]")
 _MYSQL: Final = _Kind("mysql", "MySQLFences", "asyncmy", "tenure[mysql]")
 _REDIS: Final = _Kind("redis", "RedisFences", has_prefix=True)
+_ETCD: Final = _Kind("etcd", "EtcdFences", "hpack", "tenure[etcd]", has_prefix=True)
+_ZOOKEEPER: Final = _Kind("zookeeper", "ZooKeeperFences", has_prefix=True)
+_CONSUL: Final = _Kind("consul", "ConsulFences", "aiohttp", "tenure[consul]", has_prefix=True)
 _KINDS: Final = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
@@ -39,6 +42,12 @@ _KINDS: Final = {
     "rediss": _REDIS,
     "redis+sentinel": _REDIS,
     "rediss+sentinel": _REDIS,
+    "etcd": _ETCD,
+    "etcds": _ETCD,
+    "zookeeper": _ZOOKEEPER,
+    "zookeepers": _ZOOKEEPER,
+    "consul": _CONSUL,
+    "consuls": _CONSUL,
     "s3": _Kind("s3", "S3Fences", "boto3", "tenure[s3]"),
 }
 
