@@ -10,7 +10,11 @@ from anyio import to_thread
 from tenure.errors import ConfigError, Refused, StaleToken, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks import Bound
+from tenure.sinks.mending.mysql import MySQLFences
 from tenure.sinks.mysql import MySQLSink, PyMySQLSink, grants_sql, guard_sync, set_up_sql
+from tenure.sinks.mysql.on_pymysql import said
+from tenure.sinks.repairing import repair_of
+from tenure.sinks.sql.talk import Trouble
 from tenure.testing.engines import MariaDbCluster
 from tenure.testing.engines.processes import wait_for
 from tests.sinks.mysql_rig import connected, lock_waits
@@ -101,6 +105,22 @@ def test_who_keeps_the_fence_is_told_of_and_nothing_is_changed(mariadb: MariaDbC
         await place.lower(POISON, 7)
 
     asyncio.run(run())
+
+
+def test_who_lowers_and_is_frozen_keeps_nobody_waiting(mariadb: MariaDbCluster) -> None:
+    place = place_at(mariadb, "frozen")
+    asyncio.run(PyMySQLSink(mariadb.url).seal(place.fence, Token(POISON)))
+    talk = MySQLFences(mariadb.url).lowered(repair_of(place.fence, was=POISON, to=7, why=WHY))
+    with closing(connected(mariadb.url)) as raw, PyMySQLSink(mariadb.url) as sink:
+        ask = next(talk)
+        while "UPDATE tenure_fence" not in ask.sql:  # It has the row, and has recorded, and says nothing more.
+            ask = talk.send(said(raw, ask))
+        with sink.transaction(place.term(POISON)):
+            pass
+        with pytest.raises(Trouble):
+            said(raw, ask)
+        talk.close()
+    assert asyncio.run(place.look()) == ({place.fence: POISON}, ())
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])

@@ -19,8 +19,8 @@ _FENCES: Final = click.option("--fences", metavar="PREFIX", help="What the sink 
 def show(*, target: str, fences: str | None, as_json: bool) -> None:
     """Print where the fences of TARGET stand, and who lowered one by hand.
 
-    TARGET is a folder that a FileSink or FileMark writes to, the file of a SQLite database with fences, a URL as the sink has it
-    (postgresql://, mysql://, redis://), or s3://bucket/prefix/.
+    TARGET is a folder that a FileSink or FileMark writes to, the file of a SQLite database with fences, the URL of a server
+    as the sink has it (postgresql, mysql, redis, etcd, zookeeper, consul), or s3://bucket/prefix/.
 
     \b
     Examples:

@@ -4,6 +4,7 @@ This is for the hands of somebody who knows: whoever holds a token between the o
 record of it, who, when and why, is written in the same step.
 """
 
+import asyncio
 import os
 import re
 from importlib import import_module
@@ -95,6 +96,8 @@ def _place_of(target: str | os.PathLike[str], fences: str | None) -> Mendable:
     if kind is None:
         known = ", ".join(f"{scheme}://" for scheme in _KINDS)
         raise ConfigError("target", redact(path), f"must be a folder, the file of a database, or one of {known}")
+    if _on_a_loop():
+        raise ConfigError("target", redact(path), "must be asked in a thread: await asyncio.to_thread(lower_fence, …)")
     return _made(kind, path, *([] if fences is None else [fences]))
 
 
@@ -102,3 +105,11 @@ def _made(kind: _Kind, *arguments: str) -> Mendable:
     with needed(kind.client, kind.package):
         place: Mendable = getattr(import_module(f"tenure.sinks.mending.{kind.module}"), kind.name)(*arguments)
     return place
+
+
+def _on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
