@@ -9,11 +9,12 @@ import click
 from tenure.cli.output import shown
 from tenure.sinks.repair import fences_of, lower_fence
 
+_TARGET: Final = click.Path()  # as text, since it may be a URL; and so shells complete the name of a file
 _FENCES: Final = click.option("--fences", metavar="PREFIX", help="What the sink was given as fences=, if it was.")
 
 
 @click.command()
-@click.argument("target")
+@click.argument("target", type=_TARGET)
 @_FENCES
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def show(*, target: str, fences: str | None, as_json: bool) -> None:
@@ -42,7 +43,7 @@ def show(*, target: str, fences: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("target")
+@click.argument("target", type=_TARGET)
 @click.argument("fence")
 @click.option("--was", type=int, required=True, help="What the fence stands at, exactly; else nothing is changed.")
 @click.option("--to", type=int, required=True, help="The last token that the store has really granted.")
