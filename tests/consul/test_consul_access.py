@@ -9,8 +9,8 @@ import pytest
 
 import tenure
 from tenure.errors import ConfigError, OutcomeUnknown, Reason, Refused, StoreError, Unreachable
-from tenure.model import Grant
-from tenure.sinks import ConsulSink
+from tenure.model import Grant, Token
+from tenure.sinks import ConsulSink, fences_of, lower_fence
 from tenure.stores.consul import from_url
 from tenure.testing.engines import ConsulCluster, Tls
 from tests.consul.consul_faults import store_of
@@ -207,3 +207,20 @@ def test_elections_work_over_mutual_tls_and_a_wrong_certificate_is_told_in_words
 
     with ConsulCluster(size=1, tls=tls, session_ttl_min_s=1) as cluster:
         play(story(cluster))
+
+
+def test_who_may_write_fences_and_not_the_record_of_repairs_lowers_none(guarded: ConsulCluster) -> None:
+    leader = guarded.token('key_prefix "tenure/fence/" { policy = "write" }')
+    owner = with_token(guarded, guarded.token('key_prefix "tenure/" { policy = "write" }'))
+
+    async def poison() -> None:
+        async with ConsulSink(with_token(guarded, leader)) as sink:
+            await sink.seal("books", Token(99))
+
+    play(poison())
+    with pytest.raises(Refused, match="Permission denied") as told:
+        lower_fence(with_token(guarded, leader), "books", was=99, to=7, why="forged")
+    assert leader not in str(told.value)
+    assert fences_of(owner) == ({"books": 99}, ())
+    repair = lower_fence(owner, "books", was=99, to=7, why="forged")
+    assert fences_of(owner) == ({"books": 7}, (repair,))

@@ -119,6 +119,15 @@ def test_a_seal_during_the_repair_wins(tmp_path: Path) -> None:
     assert fences_of(tmp_path).highest == {FENCE: POISON + 5}
 
 
+@pytest.mark.parametrize("target", ["redis://127.0.0.1:1", "postgresql://127.0.0.1:1/x", "s3://bucket/"])
+def test_a_server_is_not_waited_for_on_an_event_loop(target: str) -> None:
+    async def run() -> None:
+        with pytest.raises(ConfigError, match="must be asked in a thread"):
+            fences_of(target)
+
+    anyio.run(run)
+
+
 def test_the_command_line_shows_and_lowers(poisoned: Poisoned) -> None:
     target, _ = poisoned
     command = Path(sys.executable).parent / "tenure"

@@ -8,6 +8,8 @@ import pytest
 
 import tenure
 from tenure.errors import Refused
+from tenure.model import Token
+from tenure.sinks import EtcdSink, fences_of, lower_fence
 from tenure.stores.etcd import from_url
 from tenure.testing.engines import EtcdCluster
 from tests.etcd.etcd_faults import Candidate, bid_of, now_ns, play, store_of, until
@@ -15,7 +17,11 @@ from tests.etcd.etcd_faults import Candidate, bid_of, now_ns, play, store_of, un
 TOKEN_TTL_S = 1
 _PASSWORD = "open-sesame"
 # A role for each user: what it may write to and read, from the first key to below the last.
-_RIGHTS = {"ada": ("guarded/", "guarded0"), "eve": ("elsewhere/", "elsewhere0")}
+_RIGHTS = {
+    "ada": ("guarded/", "guarded0"),
+    "eve": ("elsewhere/", "elsewhere0"),
+    "lea": ("tenure/fence/", "tenure/fence0"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +119,17 @@ def test_a_tenure_outlives_a_change_of_its_users_rights_and_is_refused_when_it_h
             await ada.renews(now_ns())
 
     play(story())
+
+
+def test_who_may_write_fences_and_not_the_record_of_repairs_lowers_none(guarded: EtcdCluster) -> None:
+    async def poison() -> None:
+        async with EtcdSink(url_of(guarded, "lea")) as sink:
+            await sink.seal("books", Token(99))
+
+    asyncio.run(poison())
+    with pytest.raises(Refused, match="permission denied") as told:
+        lower_fence(url_of(guarded, "lea"), "books", was=99, to=7, why="forged")
+    assert _PASSWORD not in str(told.value)
+    assert fences_of(url_of(guarded, "root")) == ({"books": 99}, ())
+    repair = lower_fence(url_of(guarded, "root"), "books", was=99, to=7, why="forged")
+    assert fences_of(url_of(guarded, "root")) == ({"books": 7}, (repair,))

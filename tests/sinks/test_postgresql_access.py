@@ -8,6 +8,7 @@ import pytest
 
 from tenure.errors import ConfigError, Refused, StaleToken, Unreachable, UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
+from tenure.sinks import fences_of
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink, grants_sql, set_up_sql
 from tenure.sinks.sql.flow import Limits
 from tenure.testing.engines import EngineFailed, PostgresCluster
@@ -44,7 +45,11 @@ def test_a_wrong_password_is_refused_and_not_shown(kind: type[Any]) -> None:
         with pytest.raises(Refused, match="password authentication failed") as told:
             sealed(kind, cluster.url.replace("geheim", "verkehrt"), "f", 1)
         assert "verkehrt" not in repr(told.value) + str(told.value)
+        with pytest.raises(Refused, match="password authentication failed") as told:
+            fences_of(cluster.url.replace("geheim", "verkehrt"))
+        assert "verkehrt" not in repr(told.value) + str(told.value)
         sealed(kind, cluster.url, "f", 1)
+        assert fences_of(cluster.url).highest == {"f": 1}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,6 +21,7 @@ from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.over_client import ClientSink
 from tenure.sinks.verifying import confirmed
 
+FENCES: Final = "tenure/fence/"
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
 _TRIES_MAX: Final = 8
 
@@ -64,9 +65,7 @@ class ConsulSink(ClientSink[ConsulClient]):
 
     kind = "consul"
 
-    def __init__(
-        self, cluster: str | ConsulClient, *, fences: str = "tenure/fence/", verify: Verify | None = None
-    ) -> None:
+    def __init__(self, cluster: str | ConsulClient, *, fences: str = FENCES, verify: Verify | None = None) -> None:
         client = ConsulClient(settings_of(cluster)) if isinstance(cluster, str) else cluster
         super().__init__(client, owns=client is not cluster, fences=fences, verify=verify)
         self._sealed: dict[str, tuple[int, int]] = {}  # by fence: a token, and the index at which the fence got it

@@ -27,6 +27,7 @@ from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.over_client import ClientSink
 from tenure.sinks.verifying import confirmed
 
+FENCES: Final = "tenure/fence/"
 _TRIES_MAX: Final = (
     8  # Each try that fails is another one's seal that came between; there are not many leaders at once.
 )
@@ -71,9 +72,7 @@ class EtcdSink(ClientSink[EtcdClient]):
 
     kind = "etcd"
 
-    def __init__(
-        self, cluster: str | EtcdClient, *, fences: str = "tenure/fence/", verify: Verify | None = None
-    ) -> None:
+    def __init__(self, cluster: str | EtcdClient, *, fences: str = FENCES, verify: Verify | None = None) -> None:
         client = client_of(cluster) if isinstance(cluster, str) else cluster
         super().__init__(client, owns=client is not cluster, fences=fences, verify=verify)
 

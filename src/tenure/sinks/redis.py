@@ -23,6 +23,7 @@ from tenure.sinks.verifying import confirmed
 Command = Sequence[Argument]
 """A command of Redis with its arguments, such as ``("SET", "key", "value")``."""
 
+FENCES: Final = "tenure:fence:"
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
 _TRIES_MAX: Final = 8
 
@@ -107,9 +108,7 @@ class RedisSink(ClientSink[RedisClient]):
 
     kind = "redis"
 
-    def __init__(
-        self, server: str | RedisClient, *, fences: str = "tenure:fence:", verify: Verify | None = None
-    ) -> None:
+    def __init__(self, server: str | RedisClient, *, fences: str = FENCES, verify: Verify | None = None) -> None:
         if isinstance(server, str) and server.partition(":")[0] in REDLOCK:
             raise ConfigError("sink", server, "has several servers, and data live in one: write redis://…")
         client = RedisClient(settings_of(server)) if isinstance(server, str) else server

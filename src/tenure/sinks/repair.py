@@ -1,100 +1,115 @@
-"""Looking at the fences of a folder or of a SQLite database, and lowering one that was raised by mistake.
+"""Looking at the fences of a place, and lowering one that was raised by mistake.
 
 This is for the hands of somebody who knows: whoever holds a token between the old and the new value is let in again. The
 record of it, who, when and why, is written in the same step.
 """
 
+import asyncio
 import os
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import re
+from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import quote
 
-from tenure.errors import ConfigError, Refused, Unreachable
-from tenure.sinks.files.folder import WAIT_S, Folder
-from tenure.sinks.repairing import Repair, moved, repair_of
-from tenure.sinks.sqlite.row import TABLE
+from tenure.errors import ConfigError, redact
+from tenure.sinks.repairing import Fences, Mendable, Repair, repair_of
+from tenure.sinks.sql.extras import needed
 
-_CREATE: Final = (
-    "CREATE TABLE IF NOT EXISTS main.tenure_fence_repairs (repair INTEGER PRIMARY KEY, fence TEXT NOT NULL, was INTEGER NOT NULL, "
-    'now INTEGER NOT NULL, who TEXT NOT NULL, "when" TEXT NOT NULL, why TEXT NOT NULL)'
-)
+__all__ = ["Fences", "fences_of", "lower_fence"]
+
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-class Fences(NamedTuple):
-    """Where the fences of one target stand, and which of them were lowered by hand."""
+class _Kind(NamedTuple):
+    module: str
+    name: str
+    client: str = "tenure"  # what must be installed
+    package: str = ""
+    has_prefix: bool = False  # whether its sinks take ``fences=``
 
-    highest: Mapping[str, int]
-    repairs: tuple[Repair, ...]
+
+_POSTGRESQL: Final = _Kind("postgresql", "PostgresFences", "asyncpg", "tenure[postgresql]")
+_MYSQL: Final = _Kind("mysql", "MySQLFences", "asyncmy", "tenure[mysql]")
+_REDIS: Final = _Kind("redis", "RedisFences", has_prefix=True)
+_ETCD: Final = _Kind("etcd", "EtcdFences", "hpack", "tenure[etcd]", has_prefix=True)
+_ZOOKEEPER: Final = _Kind("zookeeper", "ZooKeeperFences", has_prefix=True)
+_CONSUL: Final = _Kind("consul", "ConsulFences", "aiohttp", "tenure[consul]", has_prefix=True)
+_KINDS: Final = {
+    "postgresql": _POSTGRESQL,
+    "postgres": _POSTGRESQL,
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "redis+sentinel": _REDIS,
+    "rediss+sentinel": _REDIS,
+    "etcd": _ETCD,
+    "etcds": _ETCD,
+    "zookeeper": _ZOOKEEPER,
+    "zookeepers": _ZOOKEEPER,
+    "consul": _CONSUL,
+    "consuls": _CONSUL,
+    "s3": _Kind("s3", "S3Fences", "boto3", "tenure[s3]"),
+}
 
 
-def fences_of(target: str | os.PathLike[str]) -> Fences:
-    """Return the fences of a folder (``FileSink``, ``FileMark``) or of a database (``SQLiteSink``, ``SQLiteMark``).
+def fences_of(target: str | os.PathLike[str], *, fences: str | None = None) -> Fences:
+    """Return the fences of a place that a sink writes to, and who lowered one. Blocks.
 
-    Raises ConfigError if there are none, and StoreError if they cannot be read.
+    ``target`` is a folder (``FileSink``, ``FileMark``), the file of a SQLite database (``SQLiteSink``, ``SQLiteMark``), the URL of a
+    server, such as ``postgresql://…``, as its sink has it, or ``s3://bucket/prefix/``. ``fences`` is what the sink was given by
+    that name, if it was given one. Raises ConfigError if there are no fences, and StoreError if they cannot be read.
     """
-    if Path(target).is_dir():
-        record = _folder(target).record("read")
-        return Fences(dict(record.highest), record.repairs)
-    with _database(target, "read") as connection:
-        highest = dict(connection.execute("SELECT fence, highest FROM main.tenure_fence ORDER BY fence").fetchall())
-        if not _has(connection, "tenure_fence_repairs"):
-            return Fences(highest, ())
-        query = 'SELECT fence, was, now, who, "when", why FROM main.tenure_fence_repairs ORDER BY repair'
-        return Fences(highest, tuple(Repair(*row) for row in connection.execute(query)))
+    return _place_of(target, fences).look()
 
 
 def lower_fence(  # noqa: PLR0913  (each has to be said, by name)
-    target: str | os.PathLike[str], fence: str, *, was: int, to: int, why: str, who: str | None = None
+    target: str | os.PathLike[str],
+    fence: str,
+    *,
+    was: int,
+    to: int,
+    why: str,
+    who: str | None = None,
+    fences: str | None = None,
 ) -> Repair:
-    """Lower a fence of a folder or of a database from exactly ``was`` to ``to``, and record who did it when and why.
+    """Lower a fence of ``target`` (see ``fences_of``) from exactly ``was`` to ``to``, and record who did it when and why. Blocks.
 
-    Raises ConfigError, and changes nothing, if the fence stands anywhere else. Stop whoever has a token between the two
-    first: nothing refuses it afterwards. ``who`` is by default the user and the host.
+    Raises ConfigError, and changes nothing, if the fence stands anywhere else; and StoreError, of which only OutcomeUnknown leaves
+    open whether it was lowered. Stop whoever has a token between the two first: nothing refuses it afterwards. ``who`` is by
+    default the user and the host.
     """
     repair = repair_of(fence, was=was, to=to, why=why, who=who)
-    if Path(target).is_dir():
-        _folder(target).change(lambda record: record.repaired(repair), "repair")
-        return repair
-    with _database(target, "repair") as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        row = connection.execute("SELECT highest FROM main.tenure_fence WHERE fence = ?", (fence,)).fetchone()
-        if row is None or row[0] != was:
-            raise moved(repair, row[0] if row else 0)
-        connection.execute(_CREATE)
-        connection.execute("UPDATE main.tenure_fence SET highest = ? WHERE fence = ?", (to, fence))
-        words = 'INSERT INTO main.tenure_fence_repairs (fence, was, now, who, "when", why) VALUES (?, ?, ?, ?, ?, ?)'
-        connection.execute(words, (repair.fence, was, to, repair.who, repair.when, repair.why))
-        connection.execute("COMMIT")
+    _place_of(target, fences).lower(repair)
     return repair
 
 
-def _folder(target: str | os.PathLike[str]) -> Folder:
+def _place_of(target: str | os.PathLike[str], fences: str | None) -> Mendable:
     path = os.fspath(target)
-    folder = Folder(path, f"folder {path}", WAIT_S)
-    if not folder.has_fences:
-        raise ConfigError("target", path, "must be a folder or a database that has fences")
-    return folder
+    url = _URL.match(path)
+    kind = None if url is None else _KINDS.get(url["scheme"].lower())
+    if fences is not None and (kind is None or not kind.has_prefix):
+        raise ConfigError("fences", fences, "is for places whose sinks take it, such as redis://")
+    if url is None:
+        name, where = ("folder", "FolderFences") if Path(path).is_dir() else ("sqlite", "SQLiteFences")
+        return _made(_Kind(name, where), path)
+    if kind is None:
+        known = ", ".join(f"{scheme}://" for scheme in _KINDS)
+        raise ConfigError("target", redact(path), f"must be a folder, the file of a database, or one of {known}")
+    if _on_a_loop():
+        raise ConfigError("target", redact(path), "must be asked in a thread: await asyncio.to_thread(lower_fence, …)")
+    return _made(kind, path, *([] if fences is None else [fences]))
 
 
-@contextmanager
-def _database(target: str | os.PathLike[str], operation: str) -> Iterator[sqlite3.Connection]:
-    path = Path(target)
-    if not path.is_file():
-        raise ConfigError("target", path, "must be a folder or a database that has fences")
+def _made(kind: _Kind, *arguments: str) -> Mendable:
+    with needed(kind.client, kind.package):
+        place: Mendable = getattr(import_module(f"tenure.sinks.mending.{kind.module}"), kind.name)(*arguments)
+    return place
+
+
+def _on_a_loop() -> bool:
     try:
-        uri = f"file:{quote(str(path.absolute()))}?mode=rw"
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-            if not _has(connection, TABLE):
-                raise ConfigError("target", path, "must be a folder or a database that has fences")
-            yield connection
-    except sqlite3.OperationalError as error:
-        raise Unreachable(f"database {path}", operation, str(error)) from error
-    except sqlite3.Error as error:
-        raise Refused(f"database {path}", operation, str(error)) from error
-
-
-def _has(connection: sqlite3.Connection, table: str) -> bool:
-    return connection.execute("SELECT 1 FROM main.sqlite_master WHERE name = ?", (table,)).fetchone() is not None
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

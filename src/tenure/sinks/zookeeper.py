@@ -36,10 +36,11 @@ from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.verifying import confirmed
 
+FENCES: Final = "/.tenure-fences"
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
 _TRIES_MAX: Final = 20
-_SESSION_MS: Final = 10_000  # Nothing lives by it.
-_CAME_BETWEEN: Final = (Code.NO_NODE, Code.BAD_VERSION, Code.NODE_EXISTS)
+SESSION_MS: Final = 10_000  # Nothing lives by it.
+CAME_BETWEEN: Final = (Code.NO_NODE, Code.BAD_VERSION, Code.NODE_EXISTS)
 
 
 class BoundZooKeeper:
@@ -83,13 +84,11 @@ class ZooKeeperSink:
     whose answer was lost: that raises OutcomeUnknown, and may have been carried out.
     """
 
-    def __init__(
-        self, url: str, *, fences: str = "/.tenure-fences", verify: Verify | None = None, **options: str
-    ) -> None:
+    def __init__(self, url: str, *, fences: str = FENCES, verify: Verify | None = None, **options: str) -> None:
         self.verify = verify
         self.settings: Settings = settings_of(url, **options)
         self._fences = self.settings.chroot + fences
-        self._asking = Asking(self.settings, _SESSION_MS, BootClock())
+        self._asking = Asking(self.settings, SESSION_MS, BootClock())
 
     def __repr__(self) -> str:
         return f"<zookeeper sink {self.settings.address}>"
@@ -172,7 +171,7 @@ class ZooKeeperSink:
         try:
             await session.ask(multi(first, *old, create(f"{path}/{own}", b"", acl)))
         except Fault as fault:
-            if fault.code not in _CAME_BETWEEN:
+            if fault.code not in CAME_BETWEEN:
                 raise
             return False
         return True
@@ -196,8 +195,12 @@ class ZooKeeperSink:
         return number_in(data, path, self.settings.address), stat.version, children
 
     def _path(self, fence: str) -> str:
-        # One name, whatever the fence is called: ZooKeeper forbids some characters, and a slash would make two of it.
-        return f"{self._fences}/{quote(fence, safe='').replace('.', '%2E')}"
+        return f"{self._fences}/{node_of(fence)}"
 
     async def _open(self) -> Session:
         return await self._asking.session()
+
+
+def node_of(fence: str) -> str:
+    """Return one name, whatever the fence is called: ZooKeeper forbids some characters, and a slash would make two of it."""
+    return quote(fence, safe="").replace(".", "%2E")

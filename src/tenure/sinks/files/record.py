@@ -14,14 +14,11 @@ from typing import Any, Final
 from tenure.errors import UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks.fence import Fence
-from tenure.sinks.repairing import Repair, moved
+from tenure.sinks.repairing import Repair, moved, repairs_in
 
 RECORD_MAX_BYTES: Final = 2**20
 _FORMAT: Final = 1
 _TEMP: Final = re.compile(r"[0-9a-f]{16}-[0-9]{20}-[0-9a-f]{16}")  # Not a path: what is renamed lies beside the record.
-
-
-_REPAIR: Final = {"fence": str, "was": int, "now": int, "who": str, "when": str, "why": str}
 
 
 class Rubbish(Exception):
@@ -120,11 +117,6 @@ def _pending(found: object) -> Pending | None:
 
 def _repairs(found: object) -> tuple[Repair, ...]:
     try:
-        if isinstance(found, list):
-            repairs = tuple(Repair(**repair) for repair in found)
-            if all(type(getattr(one, name)) is kind for one in repairs for name, kind in _REPAIR.items()):
-                return repairs
-            raise Rubbish('its "repairs" have something that is not of its kind')
-    except TypeError as error:
-        raise Rubbish('its "repairs" lack something, or have too much') from error
-    raise Rubbish('its "repairs" are not a list')
+        return repairs_in(found)
+    except ValueError as error:
+        raise Rubbish(f'its "repairs" {error}') from error

@@ -16,11 +16,25 @@ CREATE TABLE IF NOT EXISTS tenure_fence (
   raised_by VARCHAR(255) NOT NULL DEFAULT ''
 ) ENGINE = InnoDB
 """
+# Who lowered a fence by hand. Leaders have no right to it.
+REPAIRS: Final = """\
+CREATE TABLE IF NOT EXISTS tenure_fence_repairs (
+  repair BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  fence VARBINARY(1000) NOT NULL,
+  was BIGINT NOT NULL,
+  now BIGINT NOT NULL,
+  who VARCHAR(500) NOT NULL,
+  `when` VARCHAR(40) NOT NULL,
+  why VARCHAR(500) NOT NULL,
+  lowered_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+  lowered_by VARCHAR(255) NOT NULL
+) ENGINE = InnoDB CHARACTER SET utf8mb4
+"""
 
 
 def set_up_sql() -> str:
-    """Return the SQL that makes the table of fences in the current database, for those who let no program do so."""
-    return SET_UP.rstrip() + ";\n"
+    """Return the SQL that makes the tables of fences in the current database, for those who let no program do so."""
+    return f"{SET_UP.rstrip()};\n{REPAIRS.rstrip()};\n"
 
 
 def grants_sql(user: str, database: str) -> str:

@@ -115,9 +115,56 @@ CREATE TABLE IF NOT EXISTS tenure_fence.fences (
 );
 """
 
+# With the rights of whoever calls it, and a leader's are not enough. It returns where the fence stood; if that is not what was said,
+# it has changed nothing.
+_REPAIR = f"""
+CREATE TABLE IF NOT EXISTS tenure_fence.repairs (
+  repair bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  fence text NOT NULL,
+  was bigint NOT NULL,
+  now bigint NOT NULL,
+  who text NOT NULL,
+  "when" text NOT NULL,
+  why text NOT NULL,
+  lowered_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  lowered_by text NOT NULL DEFAULT session_user
+);
+CREATE OR REPLACE FUNCTION tenure_fence.lower_fence(
+  of_fence text, said_was bigint, said_now bigint, said_who text, said_when text, said_why text, wait_ms integer
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  stood bigint;
+BEGIN
+  -- Before the lock is taken, for which others would have to wait.
+  IF NOT has_table_privilege('tenure_fence.fences', 'UPDATE') OR NOT has_table_privilege('tenure_fence.repairs', 'INSERT') THEN
+    RAISE insufficient_privilege USING MESSAGE = format('%s may not lower a fence', current_user);
+  END IF;
+  PERFORM set_config('lock_timeout', wait_ms::text, true);
+  PERFORM set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
+  PERFORM pg_advisory_xact_lock(hashtextextended(of_fence, {LOCK_SEED}));
+  SELECT highest INTO stood FROM tenure_fence.fences WHERE fence = of_fence FOR UPDATE;
+  IF stood IS DISTINCT FROM said_was THEN
+    RETURN coalesce(stood, 0);
+  ELSIF said_now IS NULL OR said_now < 0 OR said_now >= stood THEN
+    RAISE EXCEPTION 'tenure: a fence cannot be lowered from % to %', stood, said_now USING ERRCODE = '{NONSENSE}';
+  ELSIF said_now = 0 THEN
+    DELETE FROM tenure_fence.fences WHERE fence = of_fence;
+  ELSE
+    UPDATE tenure_fence.fences SET highest = said_now, raised_at = clock_timestamp(), raised_by = session_user WHERE fence = of_fence;
+  END IF;
+  INSERT INTO tenure_fence.repairs (fence, was, now, who, "when", why)
+    VALUES (of_fence, stood, said_now, said_who, said_when, said_why);
+  RETURN stood;
+END $$;
+REVOKE ALL ON FUNCTION tenure_fence.lower_fence FROM PUBLIC;
+"""  # noqa: S608  (numbers and names of ours)
+
 # CREATE IF NOT EXISTS and CREATE OR REPLACE are not safe against each other; a lock is.
 SET_UP: Final = (
-    f"SELECT pg_advisory_xact_lock({LOCK_SEED});\n" + (_TABLE + _GUARD + _ADMIT + _CHECK_TOKEN + _REST).strip() + "\n"
+    f"SELECT pg_advisory_xact_lock({LOCK_SEED});\n"
+    + (_TABLE + _GUARD + _ADMIT + _CHECK_TOKEN + _REST + _REPAIR).strip()
+    + "\n"
 )
 
 

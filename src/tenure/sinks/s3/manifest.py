@@ -10,12 +10,13 @@ several objects, and a seal of all of them, is one step.
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from tenure.errors import UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks.fence import Fence
+from tenure.sinks.repairing import Repair, moved, repairs_in
 
 MANIFEST_MAX_BYTES: Final = 4 * 2**20
 _FORMAT: Final = 1
@@ -33,6 +34,7 @@ class Manifest:
     highest: Mapping[str, int] = field(default_factory=dict)
     objects: Mapping[str, str] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
+    repairs: tuple[Repair, ...] = ()
 
     def admit(self, fence: str, token: Token, *, known_only: bool) -> "Manifest":
         """Return the manifest after ``token`` has come: this very one if the fence stands there already.
@@ -46,6 +48,13 @@ class Manifest:
         if known_only:
             raise UnverifiedToken(token, highest)
         return replace(self, highest={**self.highest, fence: token})
+
+    def repaired(self, repair: Repair) -> "Manifest":
+        """Return the manifest with a fence lowered. Raises ConfigError if the fence does not stand where it was said."""
+        highest = self.highest.get(repair.fence, 0)
+        if highest != repair.was:
+            raise moved(repair, highest)
+        return replace(self, highest={**self.highest, repair.fence: repair.now}, repairs=(*self.repairs, repair))
 
     def changed(self, changes: Mapping[str, str | None]) -> "Manifest":
         """Return the manifest with other data for some names; None: without that name."""
@@ -65,12 +74,14 @@ class Manifest:
 
 def written(manifest: Manifest) -> bytes:
     """Return the manifest as the object has it."""
-    page = {
+    page: dict[str, Any] = {
         "tenure": _FORMAT,
         "highest": dict(manifest.highest),
         "objects": dict(manifest.objects),
         "writes": manifest.writes,
     }
+    if manifest.repairs:
+        page["repairs"] = [asdict(repair) for repair in manifest.repairs]
     return json.dumps(page, indent=1).encode()
 
 
@@ -92,7 +103,11 @@ def read(text: bytes) -> Manifest:
             raise Rubbish(f"the fence {fence} stands at {str(token)[:40]!r}, which is no token")
     if not all(isinstance(text, str) for text in (*objects.values(), *writes)):
         raise Rubbish("it has something else than texts for objects or writes")
-    return Manifest(highest, objects, tuple(writes))
+    try:
+        repairs = repairs_in(page.get("repairs", []))
+    except ValueError as error:
+        raise Rubbish(f'its "repairs" {error}') from error
+    return Manifest(highest, objects, tuple(writes), repairs)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

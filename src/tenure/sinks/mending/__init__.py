@@ -1,0 +1,1 @@
+"""Looking at fences and lowering one, for each kind of place that keeps them. ``tenure.sinks.repair`` picks."""
