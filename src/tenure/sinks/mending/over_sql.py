@@ -49,7 +49,7 @@ class SqlFences(ABC):
         try:
             async with asyncio.timeout(_WITHIN_S):
                 raw = await self._driver.open()
-                return await carry_out(lambda ask: self._driver.ask(raw, ask), talk)
+                return await carry_out(self._driver.ask, raw, talk)
         except TimeoutError:
             kind = Unreachable if raw is None or operation == "read" else OutcomeUnknown
             raise kind(self.name, operation, "no answer in time") from None
