@@ -122,6 +122,7 @@ REFUSED: list[Callable[[], object]] = [
     lambda: JwtKey.public(b""),
     lambda: JwtKey.public("hunter2 \ud800"),
     lambda: JwtKey.public(private_pem(P256)),
+    lambda: JwtKey.public(public_pem(P256) + private_pem(P256)),
     lambda: JwtKey.public(P256),  # type: ignore[arg-type]
     lambda: JwtSigner.private(public_pem(P256)),
     lambda: JwtSigner.private(private_pem(P256, b"hunter2")),
