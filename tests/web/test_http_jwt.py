@@ -176,6 +176,8 @@ def test_what_is_no_token_of_ours_is_malformed_however_well_it_is_signed(rig: Ri
         "a header that is a list": by_hand(["ES256"]),
         "a header that is no JSON": by_hand(b"\xff\xfe{"),
         "a header of brackets": by_hand(b"[" * 900),
+        "a kid of brackets": by_hand(b'{"alg":"ES256","typ":"tenure+jwt","kid":' + b"[" * 400 + b"]" * 400 + b"}"),
+        "a kid that is a number": by_hand({"alg": "ES256", "typ": "tenure+jwt", "kid": 7}),
         "a header of objects": by_hand(b'{"alg":' * 130),
         "another spelling of the signature": f"{head}.{payload}.{same_bytes}",
         "one letter of base64": f"{head}.{payload}.A",

@@ -50,6 +50,9 @@ def algorithm_in(value: str) -> str:
         raise Malformed(f"the web token is not of the type {TYPE}")
     if not members.keys() <= _MEMBERS:
         raise Malformed("the header of the web token has more than alg, typ and kid")
+    if not all(isinstance(member, str) for member in members.values()):
+        # PyJWT reads the header once more, deeper in the stack: what just fitted here may be too deep for it.
+        raise Malformed("the header of the web token has what is no text")
     return algorithm
 
 

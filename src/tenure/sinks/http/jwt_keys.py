@@ -38,11 +38,15 @@ def pyjwt() -> ModuleType:
 
 def shared_key(secret: str | bytes) -> Key:
     """Return a secret as a key of HS256. Raises ConfigError for one that is short, or that is a key of another kind."""
-    pyjwt()
-    material = _bytes(secret, "secret")
+    jwt, material = pyjwt(), _bytes(secret, "secret")
     if len(material) < _SHARED_MIN_BYTES:
         raise ConfigError("secret", "(hidden)", f"must have at least {_SHARED_MIN_BYTES} bytes for HS256")
-    if b"-----BEGIN " in material or material.startswith((b"ssh-", b"ecdsa-")):
+    try:
+        jwt.PyJWS().encode(b"{}", material, "HS256")  # It knows public keys when it sees them.
+        is_secret = b"-----BEGIN " not in material
+    except jwt.InvalidKeyError:
+        is_secret = False
+    if not is_secret:
         # Whoever has a public key could sign with it: the old confusion of algorithms, by configuration.
         raise ConfigError("secret", "(hidden)", "must be a secret; keys in PEM are for private() and public()")
     return Key("HS256", material)
