@@ -18,11 +18,12 @@ from anyio import to_thread
 from tenure.errors import ConfigError, Reason, StaleToken, TenureOver
 from tenure.model import Token
 from tenure.sinks import MemoryMark
-from tenure.sinks.http import aiohttp_middleware, error_in, fence_httpx, requests_auth
+from tenure.sinks.http import JwtKey, JwtSigner, aiohttp_middleware, error_in, fence_httpx, requests_auth
 from tenure.web import FencedWSGI, Guard, Route
 from tests.web.serving import wsgi
 
 FENCE, SECRET = "etcd://h1/billing", "sixteen bytes at least"
+Secret = str | JwtSigner | None
 
 
 @dataclass
@@ -65,10 +66,10 @@ def peers() -> Iterator[tuple[Peer, Peer]]:
         yield ours, stranger
 
 
-Post = Callable[[Term, str, str, str | None], Awaitable[tuple[int, Any]]]
+Post = Callable[[Term, str, str, Secret], Awaitable[tuple[int, Any]]]
 
 
-async def by_httpx(term: Term, origin: str, url: str, secret: str | None) -> tuple[int, Any]:
+async def by_httpx(term: Term, origin: str, url: str, secret: Secret) -> tuple[int, Any]:
     def post() -> httpx.Response:
         with httpx.Client(follow_redirects=True) as client:
             fence_httpx(client, term, origin, secret=secret)
@@ -78,20 +79,20 @@ async def by_httpx(term: Term, origin: str, url: str, secret: str | None) -> tup
     return answer.status_code, answer.headers
 
 
-async def by_async_httpx(term: Term, origin: str, url: str, secret: str | None) -> tuple[int, Any]:
+async def by_async_httpx(term: Term, origin: str, url: str, secret: Secret) -> tuple[int, Any]:
     async with httpx.AsyncClient(follow_redirects=True) as client:
         fence_httpx(client, term, origin, secret=secret)
         answer = await client.post(url)
     return answer.status_code, answer.headers
 
 
-async def by_aiohttp(term: Term, origin: str, url: str, secret: str | None) -> tuple[int, Any]:
+async def by_aiohttp(term: Term, origin: str, url: str, secret: Secret) -> tuple[int, Any]:
     middleware = aiohttp_middleware(term, origin, secret=secret)
     async with aiohttp.ClientSession(middlewares=[middleware]) as session, session.post(url) as answer:
         return answer.status, answer.headers
 
 
-async def by_requests(term: Term, origin: str, url: str, secret: str | None) -> tuple[int, Any]:
+async def by_requests(term: Term, origin: str, url: str, secret: Secret) -> tuple[int, Any]:
     def post() -> requests.Response:
         with requests.Session() as session:
             session.auth = requests_auth(term, origin, secret=secret)
@@ -158,6 +159,18 @@ def test_a_refusal_is_read_from_the_answer_of_each_client(post: Post) -> None:
     assert error_in(200, {}, service=url, operation="post", token=7) is None
 
 
+def test_each_client_signs_web_tokens_and_sends_them_nowhere_else(post: Post, peers: tuple[Peer, Peer]) -> None:
+    ours, stranger = peers
+    signer, key = JwtSigner.shared(SECRET * 2), JwtKey.shared(SECRET * 2)
+    anyio.run(post, Term(), ours.url, f"{ours.url}/to?{stranger.url}/to?{ours.url}/entries", signer)
+    assert [value for _, value in stranger.got] == [None]
+    assert [value is not None and value.count(".") for _, value in ours.got] == [2, 2]
+    with wsgi(FencedWSGI(Peer(), Guard([Route("/", FENCE)], MemoryMark(), keys=[key]))) as url:
+        assert anyio.run(post, Term(), url, f"{url}/entries", signer)[0] == 200
+        status, headers = anyio.run(post, Term(), url, f"{url}/entries", SECRET)
+    assert (status, headers["Tenure-Refused"]) == (403, "unsigned")
+
+
 @pytest.mark.parametrize("origin", ["", "api.example", "file:///x", "http://", "http://x:notaport", "https://[::1"])
 def test_what_is_no_origin_is_told_at_once(origin: str) -> None:
     with pytest.raises(ConfigError):
@@ -167,7 +180,7 @@ def test_what_is_no_origin_is_told_at_once(origin: str) -> None:
 def test_none_of_the_clients_is_imported_before_it_is_used() -> None:
     program = (
         "import sys, tenure.web, tenure.sinks.http\n"
-        "print([name for name in ('httpx', 'aiohttp', 'requests', 'starlette', 'boto3') if name in sys.modules])"
+        "print([name for name in ('httpx', 'aiohttp', 'requests', 'starlette', 'boto3', 'jwt', 'cryptography') if name in sys.modules])"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"

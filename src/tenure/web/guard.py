@@ -6,6 +6,8 @@ from typing import Final
 from tenure.errors import ConfigError
 from tenure.sinks.base import Verify
 from tenure.sinks.http.header import Malformed, Presented, read
+from tenure.sinks.http.jwt_claims import is_jwt
+from tenure.sinks.http.jwt_signing import JwtKey, JwtKeys
 from tenure.sinks.http.refusing import Refusal
 from tenure.sinks.http.signing import SKEW_S, Keys, Secret
 from tenure.sinks.http.sink import SEAL_PATH
@@ -24,6 +26,7 @@ class Guard:
     ``mark``           where the highest token is kept: as durable as what the service writes, or a restart lets a stale
                        leader in until the next one has sealed
     ``secrets``        if there are any, a header counts only if one of them has signed it; several during a rotation
+    ``keys``           likewise for headers that are JSON web tokens; with both, either counts
     ``verify``         asked about a token that is higher than any seen, before it raises the mark
     ``seal_path``      where a new leader seals by a POST
     ``seal_within_s``  how long that waits for older requests under way in this process
@@ -37,6 +40,7 @@ class Guard:
         mark: Mark | AsyncMark,
         *,
         secrets: Iterable[str | bytes | Secret] = (),
+        keys: Iterable[JwtKey] | None = None,
         verify: Verify | None = None,
         seal_path: str = SEAL_PATH,
         seal_within_s: float = SEAL_WITHIN_S,
@@ -49,7 +53,9 @@ class Guard:
             raise ConfigError("secrets", "(hidden)", "must be a list of secrets")
         self.mark, self.verify = mark, verify
         self.seal_path, self.seal_within_s, self._skew_s = seal_path, seal_within_s, skew_s
-        self._keys = Keys(secrets)
+        self._keys, self._jwt_keys = Keys(secrets), JwtKeys(() if keys is None else keys)
+        if keys is not None and not self._jwt_keys:
+            raise ConfigError("keys", "none", "must name at least one, or nobody has to sign; leave it out for that")
         self.refused, self.underway = Refusals(), Underway()
 
     def is_seal(self, method: str, paths: Sequence[str]) -> bool:
@@ -69,16 +75,24 @@ class Guard:
             return Refusal("missing")
         if len(values) > 1:
             return Refusal("malformed", "it came more than once")
-        try:
-            presented = read(values[0])
-        except Malformed as error:
-            return Refusal("malformed", str(error))
         # The signature first: who has none does not learn which fences there are.
-        if self._keys:
-            fault = self._keys.fault(presented, self._skew_s)
-            if fault is not None:
-                return Refusal(fault)
+        is_web_token = is_jwt(values[0])
+        presented = self._jwt_keys.judge(values[0], self._skew_s) if is_web_token else self._plain(values[0])
+        if isinstance(presented, Refusal):
+            return presented
         known = self.routes if route is None else (route,)
         if not any(one.accepts(presented.fence) for one in known):
             return Refusal("other-fence", token=presented.token)
+        return presented
+
+    def _plain(self, value: str) -> Presented | Refusal:
+        try:
+            presented = read(value)
+        except Malformed as error:
+            return Refusal("malformed", str(error))
+        # Where only web tokens are signed here, no secret is known, and this counts for nothing.
+        if self._keys or self._jwt_keys:
+            fault = self._keys.fault(presented, self._skew_s)
+            if fault is not None:
+                return Refusal(fault)
         return presented

@@ -7,6 +7,8 @@ The token is decimal, without a sign and without leading zeros. The name of the 
 letters, digits and ``-._~``, in capitals. ``expires`` is in seconds since 1970 and comes with a signature, which is 64 digits of
 small hexadecimal. The order is fixed and there is one spelling of everything, so two texts that differ mean different things. A
 comma cannot stand in it: where a server joins headers that came twice, the result is refused.
+
+In place of all this the value can be a JSON web token, which says the same by claims: see ``jwt_claims``.
 """
 
 import re
@@ -53,9 +55,7 @@ class Presented:
 
 def value_of(presented: Presented) -> str:
     """Return the header's value. Raises ConfigError for a token or a fence that cannot be one."""
-    if not presented.fence or "\0" in presented.fence:
-        raise ConfigError("fence", repr(presented.fence), "must have a name, without a NUL in it")
-    value = f"{checked(presented.token)}; fence={_encoded(presented.fence)}"
+    value = f"{checked(presented.token)}; fence={_encoded(checked_fence(presented.fence))}"
     if presented.signature is not None:
         value += f"; expires={presented.expires}; signature={presented.signature}"
     if len(value) > VALUE_MAX:
@@ -65,6 +65,14 @@ def value_of(presented: Presented) -> str:
     return value
 
 
+def checked_fence(fence: str) -> str:
+    """Return the name of a fence. Raises ConfigError for what cannot be one."""
+    if not fence or "\0" in fence:
+        raise ConfigError("fence", repr(fence), "must have a name, without a NUL in it")
+    _encoded(fence)
+    return fence
+
+
 @lru_cache(maxsize=256)  # A leader's requests carry the same text for a second at least, and often for a whole tenure.
 def read(value: str) -> Presented:
     """Return what a header's value says. Raises Malformed."""
@@ -72,7 +80,9 @@ def read(value: str) -> Presented:
         raise Malformed(f"it has more than {VALUE_MAX} characters")
     found = _GRAMMAR.fullmatch(value)
     if found is None:
-        raise Malformed("it must read: token; fence=name, and perhaps; expires=seconds; signature=hex")
+        raise Malformed(
+            "it must read: token; fence=name, and perhaps; expires=seconds; signature=hex; or be a web token"
+        )
     token = int(found["token"])
     if token > TOKEN_MAX:
         raise Malformed(f"the token is larger than {TOKEN_MAX}")

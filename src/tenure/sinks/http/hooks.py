@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 from tenure.sinks.base import Bound
 from tenure.sinks.http.header import NAME
-from tenure.sinks.http.signing import Secret
+from tenure.sinks.http.signing import Signing
 from tenure.sinks.http.stamp import Stamp
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ AiohttpMiddleware = Callable[["aiohttp.ClientRequest", AiohttpHandler], Awaitabl
 
 
 def fence_httpx(
-    client: "httpx.Client | httpx.AsyncClient", term: Bound, origin: str, *, secret: str | bytes | Secret | None = None
+    client: "httpx.Client | httpx.AsyncClient", term: Bound, origin: str, *, secret: Signing | None = None
 ) -> None:
     """Let every request of an httpx client to ``origin`` carry the token of ``term``; other origins never get it.
 
-    Raises TenureOver in place of sending once the tenure is over. Bind a client once: it belongs to one tenure.
+    ``secret`` signs it: one that the service shares, or a ``JwtSigner``. Raises TenureOver in place of sending once the tenure is
+    over. Bind a client once: it belongs to one tenure.
     """
     import httpx  # noqa: PLC0415  (only who uses it needs it)
 
@@ -52,7 +53,7 @@ def fence_httpx(
     client.event_hooks = hooks
 
 
-def aiohttp_middleware(term: Bound, origin: str, *, secret: str | bytes | Secret | None = None) -> AiohttpMiddleware:
+def aiohttp_middleware(term: Bound, origin: str, *, secret: Signing | None = None) -> AiohttpMiddleware:
     """Return a middleware for ``aiohttp.ClientSession(middlewares=[…])``, from aiohttp 3.12 on. See ``fence_httpx``."""
     stamp = Stamp(term, origin, secret)
 
@@ -66,7 +67,7 @@ def aiohttp_middleware(term: Bound, origin: str, *, secret: str | bytes | Secret
     return middleware
 
 
-def requests_auth(term: Bound, origin: str, *, secret: str | bytes | Secret | None = None) -> "AuthBase":
+def requests_auth(term: Bound, origin: str, *, secret: Signing | None = None) -> "AuthBase":
     """Return an ``auth=`` for requests, for one call or for a session. See ``fence_httpx``."""
     from requests.auth import AuthBase  # noqa: PLC0415  (only who uses it needs it)
 

@@ -14,6 +14,8 @@ _WORDS: Final = {
     "malformed": (400, f"The {NAME} header cannot be read"),
     "unsigned": (403, f"The {NAME} header carries no signature that is known here"),
     "expired": (403, f"The signature of the {NAME} header has expired"),
+    "early": (403, f"The signature of the {NAME} header does not count yet: compare the clocks"),
+    "other-audience": (403, f"The {NAME} header was signed for another service"),
     "other-fence": (403, "The token belongs to another fence than this path"),
     "stale": (409, "The token is stale: a later leader was here"),
     "unverified": (403, "The token is higher than any seen, and nobody confirmed it"),

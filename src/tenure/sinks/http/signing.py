@@ -10,14 +10,36 @@ import hmac
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from tenure.errors import ConfigError
-from tenure.sinks.http.header import Presented
+from tenure.sinks.http.header import Presented, value_of
 
 LIFETIME_S: Final = 60
 SKEW_S: Final = 30
 _SECRET_MIN_BYTES: Final = 16
+
+
+class Signer(Protocol):
+    """What signs a leader's headers: a ``Secret``, or a ``JwtSigner``."""
+
+    def header_value(self, presented: Presented, lifetime_s: int = LIFETIME_S) -> str:
+        """Return the header's value, signed for some seconds."""
+        ...
+
+
+Signing = str | bytes | Signer
+
+
+def signer_of(secret: Signing | None) -> Signer | None:
+    """Return what signs: a text or bytes as a Secret, and None for None. Raises ConfigError for what cannot sign."""
+    if secret is None:
+        return None
+    if isinstance(secret, str | bytes):
+        return Secret(secret)
+    if not hasattr(secret, "header_value"):
+        raise ConfigError("secret", "(hidden)", "must be text, bytes, a Secret or a JwtSigner")
+    return secret
 
 
 class Secret:
@@ -40,6 +62,10 @@ class Secret:
         """Return the same with a signature that expires."""
         dated = replace(presented, expires=int(time.time()) + lifetime_s)
         return replace(dated, signature=self._signature(dated))
+
+    def header_value(self, presented: Presented, lifetime_s: int = LIFETIME_S) -> str:
+        """Return the header's value with such a signature."""
+        return value_of(self.sign(presented, lifetime_s))
 
     def signed(self, presented: Presented) -> bool:
         """Return whether the signature was made with this secret. Takes the same time whatever is wrong."""

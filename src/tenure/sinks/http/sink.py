@@ -14,7 +14,7 @@ from tenure.model import Token
 from tenure.sinks.base import Bound
 from tenure.sinks.http.header import NAME, Presented
 from tenure.sinks.http.refusing import error_in
-from tenure.sinks.http.signing import Secret
+from tenure.sinks.http.signing import Signing, signer_of
 from tenure.sinks.http.stamp import Stamp, origin_of, without_secrets
 from tenure.sinks.refusals import Refusals
 
@@ -64,8 +64,8 @@ class BoundHttp:
 class HttpSink:
     """A service whose writes are guarded by ``tenure.web``: ``Election.lead(…, sinks=[HttpSink(url)])`` seals it.
 
-    ``url`` is where the service is; a path in it stands before every other. ``secret`` signs what is presented. What
-    ``verify=`` is elsewhere is an option of the service's own side.
+    ``url`` is where the service is; a path in it stands before every other. ``secret`` signs what is presented: a
+    secret that the service shares, or a ``JwtSigner``. What ``verify=`` is elsewhere is an option of the service's own side.
 
     Does not promise that a request which passed the check before the seal has not still been at work then in another
     process of the service: the seal waits for those of the process that it reaches. See ``tenure.web``.
@@ -75,7 +75,7 @@ class HttpSink:
         self,
         url: str,
         *,
-        secret: str | bytes | Secret | None = None,
+        secret: Signing | None = None,
         seal_path: str = SEAL_PATH,
         timeout_s: float = _TIMEOUT_S,
         tls: ssl.SSLContext | None = None,
@@ -86,7 +86,7 @@ class HttpSink:
             rule = "must not have a user, a query or a fragment; write an @ of its path as %40"
             raise ConfigError("url", without_secrets(url), rule)
         self._base, self._seal_path, self._timeout_s = split.path.rstrip("/"), seal_path, timeout_s
-        self._secret = None if secret is None else Secret(secret)
+        self._signer = signer_of(secret)
         self._tls = tls or (ssl.create_default_context() if self._scheme == "https" else None)
         self.origin = f"{self._scheme}://{split.netloc}"
         self.refused = Refusals()
@@ -107,7 +107,7 @@ class HttpSink:
 
     async def ask(self, term: Bound, request: _Request) -> HttpAnswer:
         """Send one request with the header of ``term``, and raise what its answer means if the token is refused."""
-        value = Stamp(term, self.origin, self._secret).value_for(self.origin)
+        value = Stamp(term, self.origin, self._signer).value_for(self.origin)
         assert value is not None, "a sink's own origin is the one that it was stamped for"
         answer = await to_thread.run_sync(self._send, request, value, abandon_on_cancel=True)
         operation = request.operation

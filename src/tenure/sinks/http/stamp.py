@@ -7,7 +7,7 @@ from tenure.errors import ConfigError
 from tenure.model import token as checked
 from tenure.sinks.base import Bound
 from tenure.sinks.http.header import Presented, value_of
-from tenure.sinks.http.signing import LIFETIME_S, Secret
+from tenure.sinks.http.signing import LIFETIME_S, Signing, signer_of
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -43,13 +43,11 @@ class Stamp:
     signed.
     """
 
-    __slots__ = ("_origin", "_secret", "_term", "lifetime_s")
+    __slots__ = ("_origin", "_signer", "_term", "lifetime_s")
 
-    def __init__(
-        self, term: Bound, origin: str, secret: str | bytes | Secret | None = None, lifetime_s: int = LIFETIME_S
-    ) -> None:
+    def __init__(self, term: Bound, origin: str, secret: Signing | None = None, lifetime_s: int = LIFETIME_S) -> None:
         self._term, self._origin, self.lifetime_s = term, origin_of(origin), lifetime_s
-        self._secret = None if secret is None else Secret(secret)
+        self._signer = signer_of(secret)
 
     def value_for(self, url: str) -> str | None:
         """Return the header's value for a request to ``url``, or None if it goes elsewhere.
@@ -66,4 +64,6 @@ class Stamp:
         if check is not None:
             check()
         presented = Presented(checked(self._term.token), self._term.fence)
-        return value_of(presented if self._secret is None else self._secret.sign(presented, self.lifetime_s))
+        if self._signer is None:
+            return value_of(presented)
+        return self._signer.header_value(presented, self.lifetime_s)
