@@ -288,7 +288,7 @@ def test_keys_are_rotated_by_accepting_the_old_and_the_new_one_and_secrets_by_ei
 
 def test_a_token_counts_nowhere_without_keys(rig: Rig) -> None:
     value = JwtSigner.shared(SHARED).header_value(TERM)
-    for secrets in ([], [SHARED]):
+    for secrets in (None, [SHARED]):
         rig.start(Guard([Route("/", FENCE)], MemoryMark(), secrets=secrets))
         assert rig.ask("/entries", value)[1]["tenure-refused"] == "unsigned"
     assert rig.service.calls == []

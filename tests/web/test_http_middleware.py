@@ -314,6 +314,8 @@ def test_starlette_takes_it_as_any_other_middleware() -> None:
         lambda: Guard([], MemoryMark()),
         lambda: Guard([Route("/", FENCE)], MemoryMark(), secrets=["short"]),
         lambda: Guard([Route("/", FENCE)], MemoryMark(), secrets="a secret of sixteen bytes"),
+        lambda: Guard([Route("/", FENCE)], MemoryMark(), secrets=[]),
+        lambda: Guard([Route("/", FENCE)], MemoryMark(), secrets=[42]),  # type: ignore[list-item]
         lambda: Route("bills", FENCE),
         lambda: Route("/", ""),
         lambda: Route("/", FENCE, frozenset({"post"})),

@@ -25,7 +25,7 @@ class Guard:
     ``routes``         which paths and methods are guarded, by which fence; the first that fits counts
     ``mark``           where the highest token is kept: as durable as what the service writes, or a restart lets a stale
                        leader in until the next one has sealed
-    ``secrets``        if there are any, a header counts only if one of them has signed it; several during a rotation
+    ``secrets``        if they are given, a header counts only if one of them has signed it; several during a rotation
     ``keys``           likewise for headers that are JSON web tokens; with both, either counts
     ``verify``         asked about a token that is higher than any seen, before it raises the mark
     ``seal_path``      where a new leader seals by a POST
@@ -39,7 +39,7 @@ class Guard:
         routes: Iterable[Route],
         mark: Mark | AsyncMark,
         *,
-        secrets: Iterable[str | bytes | Secret] = (),
+        secrets: Iterable[str | bytes | Secret] | None = None,
         keys: Iterable[JwtKey] | None = None,
         verify: Verify | None = None,
         seal_path: str = SEAL_PATH,
@@ -53,9 +53,11 @@ class Guard:
             raise ConfigError("secrets", "(hidden)", "must be a list of secrets")
         self.mark, self.verify = mark, verify
         self.seal_path, self.seal_within_s, self._skew_s = seal_path, seal_within_s, skew_s
-        self._keys, self._jwt_keys = Keys(secrets), JwtKeys(() if keys is None else keys)
-        if keys is not None and not self._jwt_keys:
-            raise ConfigError("keys", "none", "must name at least one, or nobody has to sign; leave it out for that")
+        self._keys, self._jwt_keys = Keys(secrets or ()), JwtKeys(keys or ())
+        # An empty list is a setting that was forgotten, and would let everybody in.
+        for what, given, known in (("secrets", secrets, self._keys), ("keys", keys, self._jwt_keys)):
+            if given is not None and not known:
+                raise ConfigError(what, "none", "must name at least one, or nobody has to sign; leave it out for that")
         self.refused, self.underway = Refusals(), Underway()
 
     def is_seal(self, method: str, paths: Sequence[str]) -> bool:

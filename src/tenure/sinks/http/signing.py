@@ -51,7 +51,9 @@ class Secret:
         if isinstance(secret, Secret):
             self._key: bytes = secret._key  # noqa: SLF001  (its own kind)
             return
-        self._key = secret.encode() if isinstance(secret, str) else bytes(secret)
+        if not isinstance(secret, str | bytes):
+            raise ConfigError("secret", "(hidden)", "must be text or bytes")
+        self._key = secret.encode() if isinstance(secret, str) else secret
         if len(self._key) < _SECRET_MIN_BYTES:
             raise ConfigError("secret", "(hidden)", f"must have at least {_SECRET_MIN_BYTES} bytes")
 
