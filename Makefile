@@ -4,6 +4,8 @@ PYTHON ?= python3
 # One more than a small machine has cores: most tests of engines wait for leases to end.
 JOBS ?= 3
 SEEDS ?= 5000
+# Tests start hundreds of processes: each compiles all of tenure, a quarter of what it computes, if none may keep the result.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist asks for groups in this hook too, and would be first.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With ``--dist loadgroup``, which ``make test`` says, one worker is given all tests that share a cluster."""
     for item in items:

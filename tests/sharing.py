@@ -34,11 +34,16 @@ def name_of(engine: str, binary: object) -> str:
 
 
 def group_of(item: pytest.Item) -> str:
-    """Return the name of the group of tests that one worker is given; empty: this one goes wherever there is room."""
+    """Return the name of the group of tests that one worker is given; empty: this one goes wherever there is room.
+
+    Tests that share a cluster are a group in each folder: all of one engine in one worker would be the last to end.
+    """
     shared = shared_by(item)
     file = item.nodeid.partition("::")[0]
-    if shared or not _FOLDERS.match(file):
-        return "+".join(sorted(shared))
+    if shared:
+        return " ".join([*sorted(shared), file.rpartition("/")[0]])
+    if not _FOLDERS.match(file):
+        return ""
     return " ".join([file, *(str(binary) for name, binary in _params(item).items() if name.endswith("_binary"))])
 
 
