@@ -21,7 +21,7 @@ demo: $(STAMP)  ## Freeze and kill leaders of a real ledger, and see which write
 	$(BIN)/tenure demo
 
 test: lint packages  ## Everything that must pass before a merge: linters and all tests
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder tests
 
 test-matrix: $(STAMP) packages  ## Let zombies write by every kind of store to every kind of sink, and show what was accepted
 	$(BIN)/pytest -q tests/chaos/test_matrix.py tests/chaos/test_set.py

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sharing import group_of
+from tests.sharing import LONGEST, group_of
 
 
 def test_the_name_of_its_group_is_part_of_what_a_test_is_called_by(request: pytest.FixtureRequest) -> None:
@@ -10,3 +10,7 @@ def test_the_name_of_its_group_is_part_of_what_a_test_is_called_by(request: pyte
     assert group == "tests/engines/test_groups.py"
     # pytest-xdist tells its workers by this option that it hands out groups. It knows them by the end of a test's name.
     assert request.node.nodeid.endswith(f"@{group}") == bool(request.config.getoption("loadgroup", default=False))
+
+
+def test_the_groups_that_come_first_exist(request: pytest.FixtureRequest) -> None:
+    assert [place for place in LONGEST if not (request.config.rootpath / place).exists()] == []
