@@ -1,10 +1,10 @@
 # Every target works on a fresh clone by itself: the stamp rule below makes .venv and installs the package into it.
 
 PYTHON ?= python3
-# One more than a small machine has cores: most tests of engines wait for leases to end.
-JOBS ?= 3
+# Two more than a small machine has cores: tests of engines wait for leases to end for more than half of their time.
+JOBS ?= 4
 SEEDS ?= 5000
-# Tests start hundreds of processes: each compiles all of tenure, a quarter of what it computes, if none may keep the result.
+# Tests start hundreds of processes: each would compile what it imports of tenure, up to a third of its work.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
