@@ -1,9 +1,11 @@
 # Every target works on a fresh clone by itself: the stamp rule below makes .venv and installs the package into it.
 
 PYTHON ?= python3
-# One more than a small machine has cores: most tests of engines wait for leases to end.
-JOBS ?= 3
+# Two more than a small machine has cores: tests of engines wait for leases to end for more than half of their time.
+JOBS ?= 4
 SEEDS ?= 5000
+# Tests start hundreds of processes: each would compile what it imports of tenure, up to a third of its work.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +21,7 @@ demo: $(STAMP)  ## Freeze and kill leaders of a real ledger, and see which write
 	$(BIN)/tenure demo
 
 test: lint packages  ## Everything that must pass before a merge: linters and all tests
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder tests
 
 test-matrix: $(STAMP) packages  ## Let zombies write by every kind of store to every kind of sink, and show what was accepted
 	$(BIN)/pytest -q tests/chaos/test_matrix.py tests/chaos/test_set.py

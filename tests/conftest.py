@@ -27,10 +27,9 @@ from tenure.testing.engines import (
 )
 from tenure.testing.engines.cluster import Cluster
 from tests.chaos.results import shown
-from tests.sharing import SharedClusters, group_of, name_of, shared_by
+from tests.sharing import CLUSTERS, group_of, name_of, shared_by, turn_of
 
 _MISSING = "ENGINE MISSING: "
-_CLUSTERS = SharedClusters()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,21 +40,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """With ``--dist loadgroup``, which ``make test`` says, one worker is given all tests that share a cluster."""
     for item in items:
         group = group_of(item)
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
+    yield  # Now xdist looks for the marks, and pytest sorts by parameters of fixtures.
+    items.sort(key=turn_of)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    _CLUSTERS.end_all_but(frozenset() if nextitem is None else shared_by(nextitem))
+    CLUSTERS.end_all_but(frozenset() if nextitem is None else shared_by(nextitem))
 
 
 def pytest_sessionfinish() -> None:
-    _CLUSTERS.end_all_but(frozenset())  # Also if the run was interrupted, in the middle of a test.
+    CLUSTERS.end_all_but(frozenset())  # Also if the run was interrupted, in the middle of a test.
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -97,44 +99,44 @@ def zookeeper_binary(request: pytest.FixtureRequest) -> Binary | None:
 @pytest.fixture
 def etcd(etcd_binary: Binary | None) -> EtcdCluster:
     """Three nodes that tests share. Whoever kills one starts it again."""
-    return _CLUSTERS.take(name_of("etcd", etcd_binary), lambda: EtcdCluster(binary=etcd_binary))
+    return CLUSTERS.take(name_of("etcd", etcd_binary), lambda: EtcdCluster(binary=etcd_binary))
 
 
 @pytest.fixture
 def zookeeper(zookeeper_binary: Binary | None) -> ZooKeeperEnsemble:
     """Three nodes that tests share, with short ticks so that sessions may be short. Whoever kills one starts it again."""
     name = name_of("zookeeper", zookeeper_binary)
-    return _CLUSTERS.take(name, lambda: ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=200))
+    return CLUSTERS.take(name, lambda: ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=200))
 
 
 @pytest.fixture
 def consul() -> ConsulCluster:
     """Three servers that tests share, with sessions that may be short. Whoever kills one starts it again."""
-    return _CLUSTERS.take("consul", lambda: ConsulCluster(session_ttl_min_s=1))
+    return CLUSTERS.take("consul", lambda: ConsulCluster(session_ttl_min_s=1))
 
 
 @pytest.fixture
 def kubernetes() -> KubernetesCluster:
     """An API server over three nodes of etcd that tests share. Whoever kills one of them starts it again."""
-    return _CLUSTERS.take("kubernetes", KubernetesCluster)
+    return CLUSTERS.take("kubernetes", KubernetesCluster)
 
 
 @pytest.fixture
 def postgresql() -> PostgresCluster:
     """One server that tests share. Whoever kills it starts it again."""
-    return _CLUSTERS.take("postgresql", PostgresCluster)
+    return CLUSTERS.take("postgresql", PostgresCluster)
 
 
 @pytest.fixture
 def mariadb() -> MariaDbCluster:
     """One server that tests share. Whoever kills it starts it again."""
-    return _CLUSTERS.take("mariadb", MariaDbCluster)
+    return CLUSTERS.take("mariadb", MariaDbCluster)
 
 
 @pytest.fixture
 def redis() -> RedisCluster:
     """One server that tests share. Whoever kills it starts it again."""
-    return _CLUSTERS.take("redis", RedisCluster)
+    return CLUSTERS.take("redis", RedisCluster)
 
 
 @contextmanager

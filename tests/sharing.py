@@ -15,10 +15,42 @@ from tenure.testing.engines.cluster import Cluster
 
 C = TypeVar("C", bound=Cluster)
 
-ENGINES = ("consul", "etcd", "kubernetes", "mariadb", "postgresql", "redis", "zookeeper")
-# Where tests have clusters of their own, which the tests of one file may share.
+# The fixtures with clusters that tests of several files share.
+ENGINES = (
+    "consul",
+    "etcd",
+    "kubernetes",
+    "mariadb",
+    "newest_etcd",
+    "newest_zookeeper",
+    "postgresql",
+    "redis",
+    "zookeeper",
+)
+# Where the groups are that take a minute or more, the longest first: whichever began last would be waited for alone. What
+# only computes is among them, to run while the others wait for leases to end.
+LONGEST = (
+    "tests/kubernetes",
+    "tests/sim/test_seeds.py",
+    "tests/chaos/test_matrix.py",
+    "tests/consul",
+    "tests/e2e/test_cli_engine_input.py",
+    "tests/peers",
+    "tests/sinks",
+    "tests/peers/test_mixed_zookeeper.py",
+    "tests/peers/test_mixed_etcd.py",
+    "tests/kubernetes/test_kubernetes_faults.py",
+    "tests/chaos/test_zombie.py",
+    "tests/zookeeper",
+    "tests/e2e",
+    "tests/postgresql",
+    "tests/engines/test_clusters.py",
+    "tests/engines/test_kubernetes.py",
+    "tests/sim/test_mutants.py",
+)
+# Where tests have clusters of their own, which the tests of one file may share; and those that compute for long.
 _FOLDERS = re.compile(
-    r"tests/(chaos|clients|consul|e2e|engines|etcd|kubernetes|mysql|peers|postgresql|redis|s3|sinks|zookeeper)/"
+    r"tests/(chaos|clients|consul|e2e|engines|etcd|kubernetes|mysql|peers|postgresql|redis|s3|sim|sinks|zookeeper)/"
 )
 
 
@@ -34,12 +66,25 @@ def name_of(engine: str, binary: object) -> str:
 
 
 def group_of(item: pytest.Item) -> str:
-    """Return the name of the group of tests that one worker is given; empty: this one goes wherever there is room."""
+    """Return the name of the group of tests that one worker is given; empty: this one goes wherever there is room.
+
+    It is called by where its tests are, and then by what they run on. Tests that share a cluster are a group in each folder:
+    all of one engine in one worker would be the last to end.
+    """
     shared = shared_by(item)
     file = item.nodeid.partition("::")[0]
-    if shared or not _FOLDERS.match(file):
-        return "+".join(sorted(shared))
+    if shared:
+        return " ".join([file.rpartition("/")[0], *sorted(shared)])
+    if not _FOLDERS.match(file):
+        return ""
     return " ".join([file, *(str(binary) for name, binary in _params(item).items() if name.endswith("_binary"))])
+
+
+def turn_of(item: pytest.Item) -> int:
+    """Return when the group of a test is handed out: the longest first, and last what goes wherever there is room."""
+    group = group_of(item)
+    place = group.partition(" ")[0]
+    return LONGEST.index(place) if place in LONGEST else len(LONGEST) + (not group)
 
 
 def _params(item: pytest.Item) -> dict[str, object]:
@@ -66,3 +111,6 @@ class SharedClusters:
         for name in [name for name in self._running if name not in names]:
             _, running = self._running.pop(name)
             running.close()
+
+
+CLUSTERS = SharedClusters()

@@ -60,8 +60,10 @@ class Leaders:
 
     def end(self, leader: "subprocess.Popen[str]", token: int) -> None:
         """Wait for its end: it was killed, or it is refused."""
-        told, _ = leader.communicate(timeout=60)
-        self.acknowledged += [[token, int(line)] for line in told.split() if line.isdigit()]
+        assert leader.stdout
+        with leader.stdout as rest:  # communicate() would pass by the lines that readline() has read ahead.
+            self.acknowledged += [[token, int(line)] for line in rest.read().split() if line.isdigit()]
+        leader.wait(60)
 
 
 def test_killed_leaders_lose_nothing_and_land_nothing_late(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ Cluster = EtcdCluster | ZooKeeperEnsemble | ConsulCluster
 VERSIONS = [(engine, binary) for engine in ("etcd", "zookeeper", "consul") for binary in installed(engine) or (None,)]
 
 
-@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: str(version[1] or version[0]))
+@pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: str(version[1] or version[0]))
 def make(request: pytest.FixtureRequest) -> Callable[..., Cluster]:
     """Makes a cluster, quick to notice that a node is gone."""
     engine, binary = request.param
@@ -25,7 +25,7 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Cluster]:
     return partial(EtcdCluster, binary=binary, options=("--heartbeat-interval=50", "--election-timeout=250"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared(make: Callable[..., Cluster]) -> Iterator[Cluster]:
     with make() as cluster:
         yield cluster

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.engines import EtcdCluster
+from tests.sharing import CLUSTERS
 
 
-@pytest.fixture(scope="session")
-def newest_etcd() -> Iterator[EtcdCluster]:
-    with EtcdCluster() as running:
-        yield running
+@pytest.fixture
+def newest_etcd() -> EtcdCluster:
+    return CLUSTERS.take("newest_etcd", EtcdCluster)
 
 
 @pytest.fixture

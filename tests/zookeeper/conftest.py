@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.engines import Binary, ZooKeeperEnsemble
+from tests.sharing import CLUSTERS
 from tests.zookeeper.zookeeper_rig import TICK_MS
 
 
@@ -20,10 +21,9 @@ def ensemble(zookeeper: ZooKeeperEnsemble) -> Iterator[ZooKeeperEnsemble]:
     zookeeper.mend()
 
 
-@pytest.fixture(scope="session")
-def newest_zookeeper() -> Iterator[ZooKeeperEnsemble]:
-    with ZooKeeperEnsemble(tick_ms=TICK_MS) as running:
-        yield running
+@pytest.fixture
+def newest_zookeeper() -> ZooKeeperEnsemble:
+    return CLUSTERS.take("newest_zookeeper", lambda: ZooKeeperEnsemble(tick_ms=TICK_MS))
 
 
 @pytest.fixture
