@@ -94,7 +94,7 @@ class OurSide:
         self._lead_one("warm")
         await self._all_lead(1)
         before_kib = _kept_kib()
-        self.tasks += [asyncio.create_task(anyio.sleep_forever()) for _ in range(int(count))]
+        self.tasks += [asyncio.create_task(self._idle()) for _ in range(int(count))]
         await asyncio.sleep(0.5)
         plain_kib = _kept_kib() - before_kib
         before_kib = _kept_kib()
@@ -107,6 +107,9 @@ class OurSide:
         # Once around: what the first renewal of each asks for is not asked for again.
         await asyncio.sleep(Timing.of(ttl=self.ttl_s).renew_every_ns / 1e9)
         say("held", kib_each=(_kept_kib() - before_kib - plain_kib) / int(count))
+
+    async def _idle(self) -> None:
+        await anyio.sleep_forever()
 
     async def _body(self, _: tenure.Tenure) -> None:
         self.leading_count += 1

@@ -79,4 +79,4 @@ def test_tasks_that_are_cancelled_at_any_moment_leave_nothing_behind() -> None:
                     await asyncio.sleep(0.01)
 
     asyncio.run(main())
-    assert not [place for place in desk._TAKEN if place[2].startswith("fuzz/")]
+    assert not [bid for bids in desk._TAKEN.values() for bid in bids if bid.election.startswith("fuzz/")]

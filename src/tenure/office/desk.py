@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,9 +26,8 @@ ADVERTISE_BYTES_MAX: Final = 1024  # A URL; every standby and every status reads
 # with a serial that was used before, or a delayed release of the old bid would end the new one.
 _SERIALS: Final = count(1)
 # Who stands in this process. By holder and not by object: two Election objects given one holder are one candidate to the
-# store, and each would end the other's tenure while it is still believed in.
-Place = tuple[int, str, str, Holder]
-_TAKEN: Final[set[Place]] = set()
+# store, and each would end the other's tenure while it is still believed in. By process and store: their first bids.
+_TAKEN: Final[dict[tuple[int, str], set[Bid]]] = {}
 Hook = Callable[[Fact], None]
 
 
@@ -65,7 +65,10 @@ class Desk:
     timing: Timing
     hooks: Sequence[Hook]
     kill_on_overstay: bool
-    _place: Place | None = field(default=None, init=False)  # while its seat is taken
+    # Which store this is, as it said when the seat was last taken. Kept, since a body may write for the last time while its store
+    # is being closed; and interned, since ten thousand elections of one store say the same.
+    _identity: str = field(default="", init=False)
+    _bid: Bid | None = field(default=None, init=False)  # while its seat is taken
 
     @property
     def store(self) -> Store:
@@ -76,23 +79,24 @@ class Desk:
     @property
     def fence(self) -> str:
         """The name under which sinks keep the highest token: tokens of two stores, or elections, say nothing of each other."""
-        return f"{self.store.identity}/{self.election}"
+        return f"{self._identity or self.store.identity}/{self.election}"
 
     def seat(self, tenant: Tenant, *, fenced: bool) -> Seat:
         """Give the candidate its seat. One at a time: two would be one holder to the store, and both would win."""
         store = self.store
-        place = self.office.pid, store.identity, self.election, self.holder
+        self._identity = sys.intern(store.identity)
         traits, ttl_ns = store.traits, self.timing.ttl_ns
         if not traits.ttl_min_ns <= ttl_ns <= traits.ttl_max_ns:
             rule = f"must lie between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} s for {store.address}"
             raise ConfigError("ttl", f"{ttl_ns / 1e9:g} s", rule)
-        if place in _TAKEN:
+        like = Bid(self.election, self.holder, 0, ttl_ns, self.advertise, fenced)
+        taken = _TAKEN.setdefault((self.office.pid, self._identity), set())
+        if like in taken:
             rule = "this holder stands already: use one Election, with a holder of its own, for each candidate"
             raise ConfigError("election", self.election, rule)
-        self._place = place
-        _TAKEN.add(place)
+        taken.add(like)
+        self._bid = like
         kill = self.kill if self.kill_on_overstay else None
-        like = Bid(self.election, self.holder, 0, ttl_ns, self.advertise, fenced)
         # Where each needs a request of its own, all at one instant would be a burst for nobody's benefit.
         phase_ns = 0 if isinstance(store, CanRenewTogether) else randrange(self.timing.renew_every_ns)
         candidate = Candidate(like, self.timing, _SERIALS, phase_ns)
@@ -100,8 +104,8 @@ class Desk:
 
     def leave(self) -> None:
         """Give the seat back. Asks the store for nothing: it may be closed."""
-        if self._place is not None:
-            _TAKEN.discard(self._place)
+        if self._bid is not None:
+            _TAKEN[self.office.pid, self._identity].discard(self._bid)
 
     def publish(self, fact: Fact) -> None:
         """Tell the hooks, in their order, soon: one that raises must not take the step with it that it is told of."""

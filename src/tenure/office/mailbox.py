@@ -23,20 +23,28 @@ class Mailbox(Protocol[T_contra]):
         ...
 
 
+class Owner(Protocol):
+    """Who reads the letters."""
+
+    def abandoned(self) -> None:
+        """The loop is closed: nobody will read any more."""
+        ...
+
+
 class LoopMailbox(Generic[T]):
     """Letters for a task of an event loop. One reader; letters come in the order they were put.
 
     The loop is the one on which this was made, or the last one on which somebody read: a lock may be acquired under one
-    ``asyncio.run`` and released under the next. ``on_closed`` is called if there is no such loop any more.
+    ``asyncio.run`` and released under the next. Its owner is told if there is no such loop any more.
     """
 
-    __slots__ = ("_loop", "_news", "_on_closed", "letters")
+    __slots__ = ("_loop", "_news", "_owner", "letters")
 
-    def __init__(self, on_closed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, owner: Owner | None = None) -> None:
         self.letters: list[T] = []  # never more than a few
         self._news: anyio.Event | None = None  # what the reader waits for, while it does
         self._loop = _this_loop()
-        self._on_closed = on_closed
+        self._owner = owner
 
     def put(self, letter: T, /) -> None:
         """Leave a letter."""
@@ -48,12 +56,16 @@ class LoopMailbox(Generic[T]):
         try:
             self._loop.call_soon(function)
         except RuntimeError:  # the loop is closed
-            self._on_closed()
+            self._abandon()
 
     def look_after(self) -> None:
         """Say so if the loop has been closed meanwhile."""
         if self._loop.is_closed():
-            self._on_closed()
+            self._abandon()
+
+    def _abandon(self) -> None:
+        if self._owner is not None:
+            self._owner.abandoned()
 
     def _tell(self) -> None:
         if self._news is not None:

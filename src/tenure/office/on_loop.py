@@ -30,7 +30,7 @@ class LoopSitting(Sitting):
     __slots__ = ("_mail", "_scope")
 
     def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._mail: LoopMailbox[Letter] = LoopMailbox(self._abandoned)
+        self._mail: LoopMailbox[Letter] = LoopMailbox(self)
         self._scope: anyio.CancelScope | None = None
         super().__init__(desk, sinks, self._mail)
 
@@ -40,7 +40,7 @@ class LoopSitting(Sitting):
     def look_after(self) -> None:
         self._mail.look_after()
 
-    def _abandoned(self) -> None:
+    def abandoned(self) -> None:
         """The loop is closed: no body runs there any more, and nobody will ever report its end."""
         if self._open is not None and not self.in_block:
             return  # Held between acquire and release, which may come from another loop.

@@ -18,14 +18,16 @@ class Tenure:
     say that a write that you start now will land in time: only a sink that compares the token can promise that.
     """
 
-    __slots__ = ("_desk", "_seat", "_term", "fence", "token")
+    __slots__ = ("_desk", "_seat", "_term", "token")
 
     def __init__(self, desk: Desk, seat: Seat, term: Term) -> None:
         self.token = term.token
-        # The name under which sinks keep the highest token of this store and election. Kept, since a body may write for the
-        # last time while its store is being closed.
-        self.fence = desk.fence
         self._desk, self._seat, self._term = desk, seat, term
+
+    @property
+    def fence(self) -> str:
+        """The name under which sinks keep the highest token of this store and election."""
+        return self._desk.fence
 
     @property
     def election(self) -> str:

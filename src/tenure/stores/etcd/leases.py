@@ -15,6 +15,7 @@ from tenure.clients.etcd.failures import LeaseGone
 from tenure.clients.etcd.messages import Delete, Txn
 from tenure.clock import Clock
 from tenure.errors import StoreError
+from tenure.stores.entry import entry_of
 from tenure.stores.etcd.layout import Names
 from tenure.stores.sharing.leases import Kind, SharedLease, SharedLeases, SharingPlace
 
@@ -26,13 +27,22 @@ _DELETIONS_MAX: Final = 100
 class Place(SharingPlace["Lease"]):
     """One bid's place in the queue of its election. Its token is the create revision of its key."""
 
-    names: Names
-    value: bytes
+    namespace: str
     key: bytes = field(default=b"", kw_only=True)
     modified: int = 0  # the mod revision of its key when it was last seen
     ahead: bytes = b""  # the predecessor's key; empty: none
     seen_at: int = 0  # the engine's revision when that was so
     unanswered: bool = False  # a put of it had no answer
+
+    # Both are made anew whenever they are asked for: there may be ten thousand places, most of which only lead.
+    @property
+    def names(self) -> Names:
+        return Names.of(self.namespace, self.bid.election)
+
+    @property
+    def value(self) -> bytes:
+        """What its key has in it, unless somebody else wrote there."""
+        return entry_of(self.bid).encode()
 
     @property
     def unsure(self) -> bool:

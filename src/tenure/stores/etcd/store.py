@@ -22,7 +22,6 @@ from tenure.clock import BootClock, Clock
 from tenure.errors import OutcomeUnknown, Refused, StoreError
 from tenure.model import Bid, Grant, Incumbent, Wait, token
 from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
-from tenure.stores.entry import entry_of
 from tenure.stores.etcd.examine import examine
 from tenure.stores.etcd.layout import Names, found
 from tenure.stores.etcd.leases import Lease, Leases, Place
@@ -92,7 +91,7 @@ class EtcdStore(SharingStore[Place, Lease]):
         return await super().claim(bid)
 
     def _new_place(self, bid: Bid) -> Place:
-        return Place(bid, Names.of(self._namespace, bid.election), entry_of(bid).encode())
+        return Place(bid, self._namespace)
 
     def _beaten(self) -> StoreError:
         return OutcomeUnknown(self.address, "claim", "the key changed hands with every try")
@@ -127,7 +126,8 @@ class EtcdStore(SharingStore[Place, Lease]):
             raise OutcomeUnknown(self.address, "claim", error.detail) from error
 
     async def _put(self, place: Place, lease: Lease) -> TxnAnswer | None:
-        names, put = place.names, Put(place.key, place.value, lease.number)
+        names, value = place.names, place.value
+        put = Put(place.key, value, lease.number)
         last_two = Range(names.prefix, names.end, limit=2, newest_first=True)
         txn = Txn((created(place.key, 0),), (put, names.oldest(), last_two), (Range(place.key),))
         answer = await self._client.txn(txn, operation="claim")
@@ -136,7 +136,7 @@ class EtcdStore(SharingStore[Place, Lease]):
             place.resign_asked = False  # That was said to an earlier key.
             return answer
         (there,) = found(answer, 0)
-        if there.value == place.value:  # An earlier try has arrived, whose answer was lost.
+        if there.value == value:  # An earlier try has arrived, whose answer was lost.
             place.token = there.create_revision
             place.modified = there.mod_revision if there.lease == lease.number else 0
         else:  # Nobody else's key has our lease in its name: somebody wrote it by hand.
@@ -158,9 +158,10 @@ class EtcdStore(SharingStore[Place, Lease]):
     async def _judge(self, place: Place, answer: TxnAnswer) -> Grant | Wait | None:
         """Say what an answer means whose last two parts are the first key of the queue, and those next to ours."""
         near = [*found(answer, -2), *found(answer, -1)]
-        if not all(place.names.has(kv.key) for kv in near):  # Another election is named below this one.
-            everybody = await self._client.range(place.names.everybody(), operation="claim")
-            near = place.names.candidates(everybody.kvs)
+        names = place.names
+        if not all(names.has(kv.key) for kv in near):  # Another election is named below this one.
+            everybody = await self._client.range(names.everybody(), operation="claim")
+            near = names.candidates(everybody.kvs)
             if not any(kv.key == place.key and kv.create_revision == place.token for kv in near):
                 place.token = 0
                 return None
@@ -170,7 +171,7 @@ class EtcdStore(SharingStore[Place, Lease]):
             place.ahead = b""
             return Grant(place.bid, token(place.token))
         place.ahead, place.seen_at = before[-1].key, answer.revision
-        return Wait(place.bid, place.names.incumbent(before[0]))
+        return Wait(place.bid, names.incumbent(before[0]))
 
     async def _look(self, lease: Lease, places: Sequence[Place], asked_at: int) -> set[Place]:
         roll = asyncio.ensure_future(call_the_roll(self._client, lease, places))

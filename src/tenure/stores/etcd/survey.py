@@ -87,7 +87,7 @@ async def proclaim(client: EtcdClient, place: Place, address: str) -> bool:
         unchanged = modified(place.key, place.modified)
         answer = await client.txn(Txn((unchanged,), (put,), (Range(place.key),)), operation="proclaim")
         if answer.succeeded:
-            place.bid, place.value, place.modified = bid, entry.encode(), answer.revision
+            place.bid, place.modified = bid, answer.revision
             return True
         there = [kv for kv in found(answer, 0) if kv.create_revision == place.token]
         if not there:
