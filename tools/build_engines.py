@@ -33,6 +33,7 @@ ETCD = ROOT / "engines" / "etcd"
 ZOOKEEPER = ROOT / "engines" / "zookeeper"
 CONSUL = ROOT / "engines" / "consul"
 KUBERNETES = ROOT / "engines" / "kubernetes"
+VERSITYGW = ROOT / "engines" / "versitygw"
 PEERS = ROOT / "tests" / "peers"
 
 _BUILDING = ".building-"  # what folders are called until they are finished
@@ -63,6 +64,7 @@ def items() -> list[Item]:
         (f"zookeeper-{_zookeeper_version()}", build_zookeeper),
         (f"consul-{_go_version(CONSUL, 'github.com/hashicorp/consul')}", build_consul),
         (f"kubernetes-{_kubernetes_version()}", build_kubernetes),
+        (f"versitygw-{_versitygw_version()}", build_versitygw),
     ]
     found = [Item(cache / name, build, f"tests do not run on {name}") for name, build in engines]
     for language, build in (("go", build_go_peer), ("java", build_java_peer)):
@@ -95,6 +97,12 @@ def build_kubernetes(out: Path, scratch: Path) -> None:
     version = f"-X k8s.io/component-base/version.gitVersion=v{_kubernetes_version()}"
     for program in ("kube-apiserver", "kubectl"):
         _go_build(KUBERNETES, f"k8s.io/kubernetes/cmd/{program}", out / program, scratch, version)
+
+
+def build_versitygw(out: Path, scratch: Path) -> None:
+    """Build the one program that is Versity's S3 gateway."""
+    version = f"-X main.Version=v{_versitygw_version()}"
+    _go_build(VERSITYGW, "github.com/versity/versitygw/cmd/versitygw", out / "versitygw", scratch, version)
 
 
 def build_go_peer(out: Path, scratch: Path) -> None:
@@ -187,6 +195,10 @@ def _go_version(module: Path, package: str) -> str:
 
 def _kubernetes_version() -> str:
     return _go_version(KUBERNETES, "k8s.io/kubernetes")
+
+
+def _versitygw_version() -> str:
+    return _go_version(VERSITYGW, "github.com/versity/versitygw")
 
 
 def _zookeeper_version() -> str:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tenure.sinks import S3Sink, SQLiteMark
+from tenure.testing.engines import installed
 from tenure.web import FencedWSGI, Guard, Route
 from tests.s3 import conftest as s3
 from tests.web.serving import wsgi
@@ -82,8 +83,12 @@ def files(folder: Path, _: int) -> Iterator[InFiles]:
 
 @contextmanager
 def objects(folder: Path, _: int) -> Iterator[InS3]:
-    with s3.serve(folder / "s3.log") as url:
-        yield InS3(url)
+    """A real server if one is built here, or else moto's."""
+    with ExitStack() as stack:
+        if installed("versitygw"):
+            yield InS3(stack.enter_context(s3.make_gateway()).url)
+        else:
+            yield InS3(stack.enter_context(s3.moto(folder / "s3.log")))
 
 
 @contextmanager

@@ -65,7 +65,12 @@ def test_an_engine_that_no_package_manager_has_is_told_of_with_the_command_that_
 
 
 @pytest.mark.parametrize(
-    ("engine", "program", "tool"), [("consul", "consul", "consul"), ("kubernetes", "kube-apiserver", "kubectl")]
+    ("engine", "program", "tool"),
+    [
+        ("consul", "consul", "consul"),
+        ("kubernetes", "kube-apiserver", "kubectl"),
+        ("versitygw", "versitygw", "versitygw"),
+    ],
 )
 def test_an_engine_is_found_with_its_command_line(empty_machine: Path, engine: str, program: str, tool: str) -> None:
     folder = empty_machine / f"{engine}-2.0.0"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import ConfigError
-from tenure.testing.engines import ConsulCluster, EngineFailed, EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.engines import ConsulCluster, EngineFailed, EtcdCluster, VersityGateway, ZooKeeperEnsemble
 from tenure.testing.engines.ports import Claim, claim_ports
 from tenure.testing.engines.processes import wait_for
 
@@ -57,11 +57,12 @@ def test_a_cluster_that_is_told_so_keeps_its_folder() -> None:
         (EtcdCluster(1, options=["--no-such-flag"]), "no-such-flag"),
         (ZooKeeperEnsemble(1, options=["tickTime=x"]), '"x"'),
         (ConsulCluster(1, options=["-hcl=no_such_key = 1"]), "no_such_key"),
+        (VersityGateway(options=["--no-such-flag"]), "no-such-flag"),
     ],
-    ids=["etcd", "zookeeper", "consul"],
+    ids=["etcd", "zookeeper", "consul", "versitygw"],
 )
 def test_an_engine_that_does_not_start_is_told_of_with_the_end_of_its_log(
-    cluster: EtcdCluster | ZooKeeperEnsemble | ConsulCluster, word: str
+    cluster: EtcdCluster | ZooKeeperEnsemble | ConsulCluster | VersityGateway, word: str
 ) -> None:
     with pytest.raises(EngineFailed, match=r"^n1 ended while it was starting; the end of its log:\n") as caught:
         cluster.__enter__()

@@ -20,7 +20,7 @@ _PATIENCE_S = 60
 _HARNESS = """
 import os, sys, time
 from tenure.testing.engines import (
-    ConsulCluster, EtcdCluster, KubernetesCluster, MariaDbCluster, PostgresCluster, ZooKeeperEnsemble
+    ConsulCluster, EtcdCluster, KubernetesCluster, MariaDbCluster, PostgresCluster, VersityGateway, ZooKeeperEnsemble
 )
 with {cluster} as cluster:
     heir = {heir}
@@ -68,6 +68,7 @@ def harness(cluster: str, tmp_path: Path, heir: str = "-1") -> Iterator[tuple[su
         "KubernetesCluster()",
         "PostgresCluster(2)",
         "MariaDbCluster()",
+        "VersityGateway()",
     ],
 )
 def test_engines_die_with_a_harness_that_is_killed(cluster: str, tmp_path: Path) -> None:

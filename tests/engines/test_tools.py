@@ -78,8 +78,10 @@ def test_everything_is_built_once_and_the_caches_of_the_build_are_deleted(machin
     assert (machine.cache / "etcd-3.7.3" / "etcdutl").read_text() == "go.etcd.io/etcd/etcdutl/v3\n"
     assert (machine.cache / "consul-1.22.7" / "consul").read_text() == "github.com/hashicorp/consul\n"
     assert sorted(path.name for path in machine.cache.glob("kubernetes-1.36.3/*")) == ["kube-apiserver", "kubectl"]
+    gateway = machine.cache / "versitygw-1.8.0" / "versitygw"
+    assert gateway.read_text() == "github.com/versity/versitygw/cmd/versitygw\n"
     peers = [machine.cache / built_from(ROOT / "tests" / "peers" / language).name for language in ("go", "java")]
-    engines = {"etcd-3.7.3", "zookeeper-3.9.5", "consul-1.22.7", "kubernetes-1.36.3"}
+    engines = {"etcd-3.7.3", "zookeeper-3.9.5", "consul-1.22.7", "kubernetes-1.36.3", "versitygw-1.8.0"}
     assert {path.name for path in machine.cache.iterdir()} == {".lock", *engines, *(peer.name for peer in peers)}
     programs = [sorted(path.name for path in peer.iterdir()) for peer in peers]
     assert programs == [["consul", "etcd", "kubernetes"], ["lib"]]

@@ -1,4 +1,4 @@
-"""The S3 sink keeps the contract of sinks against moto's server."""
+"""The S3 sink keeps the contract of sinks."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from tenure.sinks import Bound, S3Sink, Verify
 from tenure.testing import SINK_CONTRACT, check_sink_promise
-from tests.s3.conftest import connect
+from tests.s3.conftest import Served, connect
 
 pytestmark = pytest.mark.anyio
 
@@ -48,9 +48,9 @@ def added(value: str, content: bytes | None) -> bytes:
 class S3Rig:
     """One object per fence, with a list of values."""
 
-    def __init__(self, url: str, bucket: str) -> None:
-        self.url, self.bucket = url, bucket
-        self.client = connect(url)  # Shared: it takes a while to make, and remembers nothing of the bucket.
+    def __init__(self, served: Served, bucket: str) -> None:
+        self.served, self.bucket = served, bucket
+        self.client = connect(served.url)  # Shared: it takes a while to make, and remembers nothing of the bucket.
 
     @asynccontextmanager
     async def open(self, verify: Verify | None = None) -> AsyncIterator[S3Sink]:
@@ -68,19 +68,19 @@ class S3Rig:
         return list(json.loads(await sink.get(self.name_of(fence)) or b"[]"))
 
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
-        words = (self.url, self.bucket, term.fence, str(term.token), self.name_of(term.fence), value)
+        words = (self.served.url, self.bucket, term.fence, str(term.token), self.name_of(term.fence), value)
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         crash = partial(subprocess.run, [sys.executable, "-c", CRASH, *words], env=environment, check=False)
         assert (await to_thread.run_sync(crash)).returncode == -9
 
     async def restart(self) -> None:
-        pass  # moto forgets everything when it is stopped: that a bucket outlives its server is not for us to test.
+        await to_thread.run_sync(self.served.restart)
 
 
 @pytest.mark.parametrize("promise", SINK_CONTRACT)
-async def test_the_s3_sink_keeps_each_promise(promise: str, server: str, bucket: str) -> None:
+async def test_the_s3_sink_keeps_each_promise(promise: str, served: Served, bucket: str) -> None:
     @asynccontextmanager
     async def make() -> AsyncIterator[S3Rig]:
-        yield S3Rig(server, bucket)
+        yield S3Rig(served, bucket)
 
     await check_sink_promise(promise, make)

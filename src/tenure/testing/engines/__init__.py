@@ -15,6 +15,7 @@ from tenure.testing.engines.mariadb import MariaDbCluster
 from tenure.testing.engines.pgbouncer import PgBouncer
 from tenure.testing.engines.postgresql import PostgresCluster
 from tenure.testing.engines.redis import RedisCluster, RedisSentinels
+from tenure.testing.engines.versitygw import VersityGateway
 from tenure.testing.engines.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RedisCluster",
     "RedisSentinels",
     "Tls",
+    "VersityGateway",
     "ZooKeeperEnsemble",
     "installed",
 ]

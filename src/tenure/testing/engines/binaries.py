@@ -1,8 +1,8 @@
 """Which engines are on this machine, and in which versions.
 
 Two places are looked into: where the package manager puts things, and the user's cache folder, where ``make engines`` puts
-what it has built: ``etcd-3.7.3/``, ``zookeeper-3.9.5/``, ``consul-1.22.7/``, ``kubernetes-1.36.3/``. An engine is never
-downloaded from here.
+what it has built: ``etcd-3.7.3/``, ``zookeeper-3.9.5/``, ``consul-1.22.7/``, ``kubernetes-1.36.3/``, ``versitygw-1.8.0/``. An
+engine is never downloaded from here.
 """
 
 import hashlib
@@ -32,6 +32,7 @@ _PROGRAMS = {
     "pgbouncer": ("pgbouncer", "psql", "--version"),
     "mariadb": ("mariadbd", "mariadb", "--version"),
     "redis": ("redis-server", "redis-cli", "--version"),
+    "versitygw": ("versitygw", "versitygw", "--version"),
 }
 # Debian keeps servers where only root looks, and those of PostgreSQL, of which there may be several, where nobody does.
 _FOLDERS = ("usr/sbin", "usr/lib/postgresql/*/bin")
