@@ -92,6 +92,19 @@ def test_a_user_with_no_right_to_the_record_may_not(server: RedisCluster) -> Non
         server.ctl("ACL", "DELUSER", "leader")
 
 
+def test_the_record_of_a_prefix_without_an_end_is_no_fence(server: RedisCluster) -> None:
+    async def run() -> None:
+        async with RedisSink(server.url, fences="app-fence") as sink:
+            await sink.seal("books", Token(9))
+
+    asyncio.run(run())
+    for was in (9, 8):
+        lower_fence(server.url, "books", was=was, to=was - 1, why=WHY, fences="app-fence")
+    found = fences_of(server.url, fences="app-fence")
+    assert found.highest == {"books": 7}
+    assert [repair.was for repair in found.repairs] == [9, 8]
+
+
 def test_of_many_at_once_one_does_it(server: RedisCluster) -> None:
     asyncio.run(check_race(place_at(server, "many")))
 

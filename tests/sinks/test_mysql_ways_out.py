@@ -11,13 +11,13 @@ from sqlalchemy import create_engine, text
 
 from tenure.errors import ConfigError, StaleToken, UnverifiedToken
 from tenure.model import Token
-from tenure.sinks.mysql import MySQLSink, PyMySQLSink, fenced_engine
+from tenure.sinks.mysql import MySQLSink, PyMySQLSink, fenced_engine, guard_sync
 from tenure.sinks.mysql.dialect import MySQLDialect
 from tenure.sinks.mysql.schema import variable_of
 from tenure.sinks.sql.talk import Trouble
 from tenure.testing.engines import EngineFailed, MariaDbCluster
 from tenure.testing.engines.processes import wait_for
-from tests.sinks.mysql_rig import connected, lock_waits
+from tests.sinks.mysql_rig import as_mysql_does, connected, lock_waits
 
 PATIENCE_S = 60
 
@@ -158,7 +158,8 @@ def test_only_whoever_keeps_the_fence_is_ended(mariadb: MariaDbCluster, fence: s
             with sink.transaction(SimpleNamespace(fence=fence, token=1)) as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT CONNECTION_ID()")
                 # As if this connection had sealed, and a helper were late.
-                [(dialect._waiting[fence],)] = cursor.fetchall()
+                [(number,)] = cursor.fetchall()
+                dialect._waiting[fence] = number, 2
                 cursor.execute("UPDATE neutral SET b = 3 WHERE a = 1")
 
         assert fence not in dialect._waiting  # The seal has ended.
@@ -183,12 +184,97 @@ def test_a_blocker_that_has_ended_by_itself_does_not_save_the_others() -> None:
     sealing.send([(7,)])  # The seal's own connection.
     ending = dialect.end_blockers("f")
     next(ending)
+    ending.send([(1,)])  # Where the fence stands.
+    ending.send([])
     assert ending.send([(8,), (9,)]).sql == "KILL CONNECTION 8"
     assert ending.throw(Trouble("1094", "Unknown thread id: 8")).sql == "KILL CONNECTION 9"
     assert "SLEEP" in ending.send([]).sql
+    ending.send([])
+    ending.send([(1,)])
     assert "lock_waits" in ending.send([]).sql  # Again: what the server shows may be old.
     sealing.close()
     with pytest.raises(StopIteration):  # The seal is over, so nobody is in its way.
         ending.send([(10,)])
     with pytest.raises(StopIteration):
         next(dialect.end_blockers("f"))
+
+
+def test_a_sealer_that_is_late_ends_no_session_of_its_successor(mariadb: MariaDbCluster, fence: str) -> None:
+    async def run() -> None:
+        async with MySQLSink(mariadb.url) as successor, MySQLSink(mariadb.url, wait_s=1) as late:
+            await successor.seal(fence, Token(4))
+            driver, is_there, may_go = late._driver, asyncio.Event(), asyncio.Event()
+            ask, looks = driver.ask, []
+
+            async def slowly(raw: Any, due: Any) -> Any:
+                if due.sql.startswith("INSERT INTO tenure_fence"):
+                    is_there.set()
+                    await may_go.wait()
+                if "lock_waits" in due.sql:
+                    looks.append(due.sql)
+                return await ask(raw, due)
+
+            vars(driver)["ask"] = slowly
+            sealing = asyncio.ensure_future(late.seal(fence, Token(5)))
+            await is_there.wait()
+            await successor.seal(fence, Token(6))
+            with closing(connected(mariadb.url)) as inside:
+                guard_sync(inside, SimpleNamespace(fence=fence, token=6))
+                may_go.set()
+                await asyncio.wait([sealing], timeout=2)  # Longer than it waits before it has anybody ended.
+                inside.cursor().execute(write(fence))
+                inside.commit()
+            with pytest.raises(StaleToken):
+                await sealing
+            assert looks == []
+
+    asyncio.run(run())
+    assert written(mariadb, fence)
+
+
+@pytest.mark.parametrize("mode", ["NO_BACKSLASH_ESCAPES", "ORACLE", "ANSI"])
+def test_names_are_read_alike_whatever_language_the_server_is_set_to(
+    mode: str, mariadb: MariaDbCluster, fence: str
+) -> None:
+    set_mode: dict[str, Any] = {"init_command": f"SET SESSION sql_mode = '{mode}'"}
+    names = [f"{fence}\\books", f"{fence}'s", f"{fence}' OR highest = 7 -- "]
+
+    async def run() -> None:
+        async with MySQLSink(mariadb.url, **set_mode) as sink, MySQLSink(mariadb.url) as plain:
+            await plain.seal(fence, Token(7))
+            for name in names:
+                term = SimpleNamespace(fence=name, token=1)
+                with PyMySQLSink(mariadb.url, **set_mode) as other:
+                    other.admit(name, 1)
+                    async with sink.transaction(term):
+                        pass
+                    await sink.seal(name, Token(2))
+                    assert other.highest(name) == await plain.highest(name) == 2
+                    with pytest.raises(StaleToken, match="highest seen is 2"), other.transaction(term):
+                        pass
+
+    asyncio.run(run())
+    stand = "SELECT highest FROM tenure_fence WHERE LEFT(fence, {}) = '{}'"
+    assert mariadb.sql(stand.format(len(fence), fence), database="test").split() == ["7", "2", "2", "2"]
+
+
+@pytest.mark.parametrize("steps", ["one step", "two steps"])
+def test_a_table_of_fences_that_is_gone_is_made_again(steps: str, mariadb: MariaDbCluster, fence: str) -> None:
+    term = SimpleNamespace(fence=fence, token=7)
+
+    async def run() -> None:
+        sink = MySQLSink(mariadb.url)
+        async with sink if steps == "one step" else as_mysql_does(sink):
+            await sink.seal(fence, Token(7))
+            mariadb.sql("RENAME TABLE tenure_fence TO away", database="test")
+            try:
+                with pytest.raises(UnverifiedToken):
+                    async with sink.transaction(term) as connection, connection.cursor() as cursor:
+                        await cursor.execute(write(fence))
+                async with sink.transaction(term) as connection, connection.cursor() as cursor:
+                    await cursor.execute(write(fence))
+                assert await sink.highest(fence) == 7
+            finally:
+                mariadb.sql("DROP TABLE IF EXISTS tenure_fence; RENAME TABLE away TO tenure_fence", database="test")
+
+    asyncio.run(run())

@@ -38,7 +38,7 @@ def show(*, target: str, fences: str | None, as_json: bool) -> None:
         click.echo(f"{highest}  {shown(fence)}")
     for one in found.repairs:
         click.echo(
-            f"{one.when} {shown(one.who)} lowered {shown(one.fence)} from {one.was} to {one.now}: {shown(one.why)}"
+            f"{shown(one.when)} {shown(one.who)} lowered {shown(one.fence)} from {one.was} to {one.now}: {shown(one.why)}"
         )
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import anyio
 
-from tenure.core.events import Stand
+from tenure.core.events import Sealed, Stand
 from tenure.errors import TenureOver
 from tenure.model import Token
 from tenure.office.desk import Desk
@@ -118,8 +118,9 @@ class LoopSitting(Sitting):
         if self._sinks:
             await self._wait_sealing(ask_once=ask_once)
         else:  # A group of tasks costs as much as all the rest of taking office.
-            while not _is_last(await self._next(), ask_once=ask_once):
-                pass
+            while not _is_last(letter := await self._next(), ask_once=ask_once):
+                if isinstance(letter, Seal):
+                    self.seat.feed(Sealed(letter.token))
         return self._open
 
     async def _wait_sealing(self, *, ask_once: bool) -> None:

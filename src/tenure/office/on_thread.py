@@ -55,7 +55,7 @@ class ThreadSitting(Sitting):
         self._seals: set[asyncio.Task[None]] = set()
         super().__init__(desk, sinks, self._mail)
 
-    def begin_seal(self, attempt: int, token: Token) -> None:
+    def seal(self, attempt: int, token: Token) -> None:
         for earlier in tuple(self._seals):
             earlier.cancel()  # One that hangs is not waited for, and they must not pile up.
         task = self._desk.office.loop.create_task(self.seal_sinks(attempt, token))

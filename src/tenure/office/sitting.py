@@ -70,13 +70,7 @@ class Sitting:
     # The seat's side: called on the office's thread
 
     def seal(self, attempt: int, token: Token) -> None:
-        if self._sinks:
-            self.begin_seal(attempt, token)
-        else:  # Two threads need not be woken for this.
-            self.seat.feed(Sealed(token))
-
-    def begin_seal(self, attempt: int, token: Token) -> None:
-        """Have every sink sealed, which may take long."""
+        # Also where there is nothing to seal: an office is not taken for a caller whose thread or loop would not answer.
         self._mailbox.put(Seal(attempt, token))
 
     def start(self, term: Term) -> None:

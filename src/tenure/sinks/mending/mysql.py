@@ -9,10 +9,10 @@ from tenure.sinks.mysql.schema import REPAIRS
 from tenure.sinks.repairing import Fences, Repair, moved, no_fences
 from tenure.sinks.sql.talk import Ask, Talk, Trouble
 
-_STANDS: Final = "SELECT highest FROM tenure_fence WHERE fence = %s"
-_RECORD: Final = "INSERT INTO tenure_fence_repairs (fence, was, now, who, `when`, why, lowered_by) VALUES (%s, %s, %s, %s, %s, %s, CURRENT_USER())"
-_LOWER: Final = "UPDATE tenure_fence SET highest = %s, raised_at = CURRENT_TIMESTAMP(6), raised_by = CURRENT_USER() WHERE fence = %s"
-_DELETE: Final = "DELETE FROM tenure_fence WHERE fence = %s"
+_STANDS: Final = "SELECT highest FROM tenure_fence WHERE fence = UNHEX(%s)"
+_RECORD: Final = "INSERT INTO tenure_fence_repairs (fence, was, now, who, `when`, why, lowered_by) VALUES (UNHEX(%s), %s, %s, %s, %s, %s, CURRENT_USER())"
+_LOWER: Final = "UPDATE tenure_fence SET highest = %s, raised_at = CURRENT_TIMESTAMP(6), raised_by = CURRENT_USER() WHERE fence = UNHEX(%s)"
+_DELETE: Final = "DELETE FROM tenure_fence WHERE fence = UNHEX(%s)"
 _NO_TABLE, _LOCK_TIMEOUT = "1146", "1205"
 _NO_RIGHT: Final = {"1142", "1143"}
 _TRIES_MAX: Final = 5  # Each that fails is one of another's seal.
@@ -74,7 +74,7 @@ class MySQLFences(SqlFences):
 
     def _lowered(self, repair: Repair) -> Talk[None]:
         fence, was, now, who, when, why = repair.fence, repair.was, repair.now, repair.who, repair.when, repair.why
-        name = fence.encode()
+        name = fence.encode().hex()  # see the sink's words
         yield Ask("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         rows = yield Ask(f"{_STANDS} FOR UPDATE", (name,))
         highest = rows[0][0] if rows else 0

@@ -41,8 +41,9 @@ class KeyFences(ABC, Generic[C, M]):
 
     def __init__(self, address: str, fences: str) -> None:
         self._address, self.fences = address, fences
-        # Not below the prefix of the fences, so that leaders need no right to it.
-        self.repairs = fences.rstrip(":/.-_ ") + "-repairs"
+        # Not below the prefix of the fences, so that leaders need no right to it, and it is not taken for a fence.
+        stem = fences.rstrip(":/.-_ ")
+        self.repairs = f"{stem}-repairs" if stem != fences else f"repairs-of-{fences}"
 
     @abstractmethod
     def opened(self, operation: str) -> AbstractAsyncContextManager[C]:

@@ -27,12 +27,13 @@ from tenure.sinks.sql.dialect import Opening, Unready, Worded
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
-_LOOK = "SELECT highest FROM tenure_fence WHERE fence = %s"
+# As digits: asyncmy writes bytes with backslashes, which a server with NO_BACKSLASH_ESCAPES reads as they stand.
+_LOOK = "SELECT highest FROM tenure_fence WHERE fence = UNHEX(%s)"
 _HOLD = f"{_LOOK} LOCK IN SHARE MODE"
-_HOLD_TO_COMMIT = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = %s LOCK IN SHARE MODE"
+_HOLD_TO_COMMIT = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = UNHEX(%s) LOCK IN SHARE MODE"
 # What is assigned first is computed from the row as it was.
 _RAISE = (
-    "INSERT INTO tenure_fence (fence, highest, raised_by) VALUES (%s, %s, CURRENT_USER()) ON DUPLICATE KEY UPDATE "
+    "INSERT INTO tenure_fence (fence, highest, raised_by) VALUES (UNHEX(%s), %s, CURRENT_USER()) ON DUPLICATE KEY UPDATE "
     "raised_at = IF(%s > highest, CURRENT_TIMESTAMP(6), raised_at), raised_by = IF(%s > highest, CURRENT_USER(), raised_by), "
     "highest = GREATEST(highest, %s)"
 )
@@ -44,7 +45,7 @@ _READ_ONLY = {"1290", "1836", "1792"}
 _NO_RIGHT = {"1142", "1143", "1044", "1227", "1370", "1419"}
 _NOT_LET_IN = {"1044", "1045", "1049", "1698", "1130"}
 _FULL = {"1040", "1203"}
-_NOT_COMMITTED = "31004"  # of ours
+_NOT_COMMITTED, _NOT_READ = "31004", "1064"  # of ours; a statement that cannot be read
 _TEXTS_MAX = 256
 _LONGER = 3  # So many times as long as until the sessions in its way are ended does a seal wait in all.
 
@@ -73,7 +74,8 @@ class MySQLDialect:
     needs_helper = True
 
     def __init__(self) -> None:
-        self._waiting: dict[str, int] = {}  # by fence: the server's number for the session that seals it
+        # By fence: the server's number for the session that seals it, and with which token.
+        self._waiting: dict[str, tuple[int, int]] = {}
         self._is_mariadb = True  # until the server says otherwise
 
     def settings(self, idle_ms: int) -> Talk[None]:
@@ -110,7 +112,7 @@ class MySQLDialect:
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
         # A look without a lock, which decides nothing but which lock to take (rule 3).
         if may_raise and _highest(fence, (yield from _asked(_LOOK, fence))) < token:
-            yield Ask(_RAISE, (fence.encode(), *[token] * 4))
+            yield Ask(_RAISE, (fence.encode().hex(), *[token] * 4))
         self.judge((yield from _asked(_HOLD, fence)), fence, token)
 
     def finish(self, fence: str, token: int) -> Talk[None]:
@@ -118,8 +120,10 @@ class MySQLDialect:
             try:
                 yield _finish(fence, token)
             except Trouble as trouble:
-                if trouble.code not in {_NOT_COMMITTED, _NO_TABLE}:
+                if trouble.code not in {_NOT_COMMITTED, _NO_TABLE, _NOT_READ}:
                     raise
+                # With sql_mode ORACLE it speaks another language, in which this cannot be said.
+                self._is_mariadb = trouble.code != _NOT_READ
             else:
                 return
         yield from self._finish_in_steps(fence, token)  # Which says why not.
@@ -136,13 +140,12 @@ class MySQLDialect:
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
         [(number,)] = yield Ask("SELECT CONNECTION_ID()")
-        self._waiting[fence] = number
+        self._waiting[fence] = number, token
         try:
             yield from self._sealed(fence, token, wait_ms, may_raise=may_raise)
         finally:
-            if (
-                self._waiting.get(fence) == number
-            ):  # Whoever this connection waits for later is no business of the helper.
+            # Whoever this connection waits for later is no business of the helper.
+            if self._waiting.get(fence) == (number, token):
                 del self._waiting[fence]
 
     def _sealed(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
@@ -166,14 +169,15 @@ class MySQLDialect:
 
     def end_blockers(self, fence: str) -> Talk[None]:
         waiting = self._waiting.get(fence)
-        if waiting is None:
-            return  # The seal has ended meanwhile.
-        while self._waiting.get(fence) == waiting:
-            for number in (yield from _blockers(waiting)):
+        while waiting is not None and self._waiting.get(fence) == waiting:
+            number, token = waiting
+            if (yield from self.highest(fence)) >= token:
+                return  # It will be refused, and who keeps the fence now is no older leader.
+            for blocker in (yield from _blockers(number)):
                 if self._waiting.get(fence) != waiting:
                     return
                 try:
-                    yield Ask(f"KILL CONNECTION {number:d}")
+                    yield Ask(f"KILL CONNECTION {blocker:d}")
                 except Trouble as trouble:
                     if trouble.code != _NO_SESSION:  # It has ended by itself; the others have not.
                         raise
@@ -194,8 +198,8 @@ class MySQLDialect:
         return (yield from triggers.fenced())
 
     def engine_words(self, fence: str, token: int) -> tuple[Worded, Worded]:
-        known: dict[str, Any] = {"fence": fence.encode()}
-        check = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = :fence LOCK IN SHARE MODE"
+        known: dict[str, Any] = {"fence": fence.encode().hex()}
+        check = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = UNHEX(:fence) LOCK IN SHARE MODE"
         return (f"SET @{variable_of(fence)} = {token:d}", {}), (check, known)
 
     def judge(self, rows: Rows, fence: str, token: int) -> None:
@@ -260,7 +264,7 @@ def _blockers(waiting: int) -> Talk[list[int]]:
 
 def _asked(sql: str, fence: str) -> Talk[Rows]:
     try:
-        return (yield Ask(sql, (fence.encode(),)))
+        return (yield Ask(sql, (fence.encode().hex(),)))
     except Trouble as trouble:
         if trouble.code == _NO_TABLE:
             raise Unready from trouble

@@ -22,8 +22,10 @@ class FencedConnection(Connection):
     is_given_out = False
 
     async def commit(self) -> None:
-        """Refuse: a sink commits, together with the check."""
-        raise ConfigError("transaction", "commit", _RULE)
+        """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
+        if self.is_given_out:
+            raise ConfigError("transaction", "commit", _RULE)
+        await super().commit()
 
     async def rollback(self) -> None:
         """Refuse: an error rolls back."""

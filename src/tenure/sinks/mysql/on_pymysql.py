@@ -22,8 +22,10 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
     is_given_out = False
 
     def commit(self) -> None:
-        """Refuse: a sink commits, together with the check."""
-        raise ConfigError("transaction", "commit", _RULE)
+        """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
+        if self.is_given_out:
+            raise ConfigError("transaction", "commit", _RULE)
+        super().commit()
 
     def rollback(self) -> None:
         """Refuse: an error rolls back."""

@@ -121,6 +121,9 @@ class Flow:
         except UnverifiedToken:
             self._sealed.pop(fence, None)  # The server has lost the seal. The next transaction raises the fence again.
             raise
+        except Unready as gone:  # Even the table of fences.
+            self._sealed.pop(fence, None)
+            raise UnverifiedToken(token, 0) from gone
         self._sealed[fence] = token
 
     def explain(self, trouble: Trouble, fence: str, token: Token) -> Talk[TenureError | None]:
