@@ -15,6 +15,7 @@ from tenure.model import Token
 from tenure.sinks.http import Presented, requests_auth
 from tenure.sinks.http.header import NAME
 
+Sent = tuple[str, str | bytes | None]  # to whom, and with which header
 TERM = Presented(Token(7), "f")
 
 
@@ -24,7 +25,7 @@ class Redirecting(BaseAdapter):
     def __init__(self) -> None:
         super().__init__()
         self.locations: list[str] = []
-        self.sent: list[tuple[str, str | None]] = []
+        self.sent: list[Sent] = []
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         answer = requests.Response()
@@ -39,7 +40,7 @@ class Redirecting(BaseAdapter):
         pass
 
 
-def followed(*locations: str, url: str = "http://ours/go") -> list[tuple[str, str | None]]:
+def followed(*locations: str, url: str = "http://ours/go") -> list[Sent]:
     """What is sent after the first request, if its answer and those that follow are redirects to these."""
     adapter = Redirecting()
     with requests.Session() as session:
@@ -53,7 +54,7 @@ def followed(*locations: str, url: str = "http://ours/go") -> list[tuple[str, st
     return adapter.sent[1:]
 
 
-def strangers(sent: list[tuple[str, str | None]]) -> list[str]:
+def strangers(sent: list[Sent]) -> list[str]:
     """Those who got the header and must not have."""
     found = [url for url, value in sent if value is not None]
     # as the library that makes the connection reads it
