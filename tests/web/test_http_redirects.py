@@ -1,10 +1,11 @@
-"""Where requests goes is for requests to say: whatever a ``Location`` says, the token reaches one origin and no other."""
+"""Where a client goes is for the client to say: whatever a ``Location`` says, the token reaches one origin and no other."""
 
 import io
 import random
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import pytest
 import requests
 from requests.adapters import BaseAdapter
@@ -12,7 +13,7 @@ from urllib3 import HTTPResponse
 from urllib3.util import parse_url
 
 from tenure.model import Token
-from tenure.sinks.http import Presented, requests_auth
+from tenure.sinks.http import Presented, fence_httpx, requests_auth
 from tenure.sinks.http.header import NAME
 
 Sent = tuple[str, str | bytes | None]  # to whom, and with which header
@@ -153,3 +154,25 @@ def test_nor_does_any_text_that_is_put_together_by_chance() -> None:
         assert strangers(sent) == [], ascii(location)
         carried += any(value for _, value in sent)
     assert carried > 20, "nothing was tried that may carry it"
+
+
+def by_httpx(location: str) -> list[Sent]:
+    """The same as ``followed`` for httpx, with the host by which it connects."""
+    sent: list[Sent] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append((request.url.raw_host.decode(), request.headers.get(NAME)))
+        return httpx.Response(307, headers={"Location": location}) if len(sent) == 1 else httpx.Response(200)
+
+    with httpx.Client(transport=httpx.MockTransport(answer), follow_redirects=True) as client:
+        fence_httpx(client, TERM, "http://ours")
+        with suppress(httpx.HTTPError, httpx.InvalidURL):
+            client.post("http://ours/go")
+    return sent[1:]
+
+
+def test_httpx_carries_it_by_the_host_to_which_it_connects() -> None:
+    assert by_httpx("//:80//ours:80") == [("", None)]
+    assert by_httpx("//ours:80/x") == [("ours", "7; fence=f")]
+    assert by_httpx("//ours:81/x") == [("ours", None)]
+    assert by_httpx("http://ours@evil/x") == [("evil", None)]

@@ -50,7 +50,8 @@ def fence_httpx(
 
     def hook(request: httpx.Request) -> None:
         request.headers.pop(NAME, None)  # of the hop before
-        value = stamp.value_for(str(request.url))
+        # Its parts, by which it connects: the text of an URL whose host is empty can read as that of another host.
+        value = stamp.value_for(f"{request.url.scheme}://{request.url.netloc.decode('ascii')}")
         if value is not None:
             request.headers[NAME] = value
 
