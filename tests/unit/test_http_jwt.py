@@ -1,6 +1,7 @@
 """Web tokens apart from any server: whatever comes is judged without an accident, and no key is ever shown."""
 
 import json
+import pickle
 import subprocess
 import sys
 from base64 import urlsafe_b64encode
@@ -127,7 +128,17 @@ REFUSED: list[Callable[[], object]] = [
     lambda: JwtSigner.private(public_pem(P256)),
     lambda: JwtSigner.private(private_pem(P256, b"hunter2")),
     lambda: JwtSigner.private("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"),
+    lambda: JwtKey.shared(f"{SHARED} \ud800"),
+    lambda: JwtSigner.shared(f"{SHARED} \ud800"),
+    lambda: JwtSigner.private("hunter2 \ud800"),
     lambda: JwtSigner.shared(SHARED, audience=""),
+    lambda: JwtSigner.shared(SHARED, audience=["bills"]),  # type: ignore[arg-type]
+    lambda: JwtKey.shared(SHARED, audience=["bills"]),  # type: ignore[arg-type]
+    lambda: JwtKey.public(public_pem(P256), audience=b"bills"),  # type: ignore[arg-type]
+    lambda: JwtSigner.shared(SHARED, audience="\udcff"),
+    lambda: JwtKey.shared(SHARED, fence=""),
+    lambda: JwtKey.shared(SHARED, fence=7),  # type: ignore[arg-type]
+    lambda: JwtKey.public(public_pem(P256), fence="\ud800"),
     lambda: SIGNER.header_value(Presented(Token(0), "f")),
     lambda: SIGNER.header_value(Presented(Token(7), "")),
     lambda: SIGNER.header_value(Presented(Token(7), "\ud800")),
@@ -157,6 +168,26 @@ def test_no_key_is_shown() -> None:
     sink = HttpSink("http://h", secret=SIGNER)
     assert [repr(key) for key in keys] == ["<JwtKey HS256>", "<JwtKey EdDSA>"]
     assert "hunter2" not in f"{vars(guard)} {vars(sink)} {SIGNER} {SIGNER._key}"
+
+
+def test_no_key_is_pickled() -> None:
+    keys = [
+        SIGNER,
+        SIGNER._key,
+        JwtKey.shared(SHARED),
+        JwtKey.public(public_pem(P256)),
+        HttpSink("http://h", secret=SIGNER),
+    ]
+    for key in keys:
+        for protocol in (0, 2, pickle.HIGHEST_PROTOCOL):
+            with pytest.raises(TypeError, match="cannot be pickled"):
+                pickle.dumps(key, protocol)
+
+
+def test_a_secret_of_the_environment_is_the_same_as_text_and_as_bytes() -> None:
+    raw = SHARED.encode() + b"\xff\xfe"
+    value = JwtSigner.shared(raw.decode("utf-8", "surrogateescape")).header_value(Presented(Token(7), "f"))
+    assert isinstance(JwtKeys([JwtKey.shared(raw)]).judge(value, 30), Presented)
 
 
 @pytest.mark.parametrize(

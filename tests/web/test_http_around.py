@@ -92,6 +92,18 @@ def test_a_prefix_of_the_server_leads_around_no_guard(kind: str) -> None:
     for path in ("/bills/1", "/svc/bills/1", "//bills", "bills", "/mail", "/svc/mail"):
         assert ask(path, "/svc")[0] == 428, path
     assert ask("/free", "/svc")[0] == 200
+    for path in (
+        "/./svc/bills",
+        "//svc/bills",
+        "svc/bills",
+        "/x/../svc/bills/1",
+        "/svc/./bills",
+        "/svc//bills",
+        "/./mail",
+    ):
+        for prefix in ("/svc", "/svc/", "//svc", "/./svc"):
+            assert ask(path, prefix)[0] == 428, (path, prefix)
+    assert ask("/./svc/free", "/svc")[0] == 200
     for number, path in enumerate((SEAL, f"/svc{SEAL}"), start=1):
         assert ask(path, "/svc", "POST", header(number))[0] == 204, path
     assert ask("/bills", "/svc", "POST", header(1)) == (409, "stale")
@@ -110,6 +122,9 @@ def test_a_path_that_means_two_routes_is_refused(kind: str) -> None:
     assert ask("/a/../b/x", "", "POST", header(1, "f2")) == (400, "malformed")
     assert ask("/a/./x", "", "POST", header(1, "f1"))[0] == 200
     assert ask("/x/../b", "", "POST", header(1, "f1")) == (403, "other-fence")
+    for routes in ([Route("/a", "f1"), Route("/b", "f2")], [Route("/b", "f2"), Route("/a", "f1")]):
+        ask = asking(kind, Guard(routes, MemoryMark()))
+        assert ask("/a/../svc/b", "/svc", "POST", header(1, "f2")) == (400, "malformed")
 
 
 @pytest.mark.anyio
@@ -159,6 +174,20 @@ def test_a_seal_does_not_wait_for_the_body_of_a_request_that_was_refused() -> No
     finally:
         body.let_go.set()
         stale.join()
+
+
+@pytest.mark.parametrize("path", ["/x", SEAL])
+def test_a_length_that_is_no_number_is_malformed_and_no_accident(path: str) -> None:
+    asked, statuses = Asked(Guard([Route("/", FENCE)], MemoryMark(), secrets=["sixteen bytes at least"])), []
+
+    def start(status: str, *_: object) -> Callable[[bytes], object]:
+        statuses.append(status[:3])
+        return bytes
+
+    for length in ("9" * 5000, "9" * 19, "-1", "+1", "1_0", "x", " 1", "9" * 18, "0", ""):
+        environ = {"REQUEST_METHOD": "POST", "PATH_INFO": path, "CONTENT_LENGTH": length, "wsgi.input": io.BytesIO()}
+        list(asked.wsgi(environ, start))
+    assert statuses == ["400"] * 7 + ["428"] * 3
 
 
 def test_a_seal_does_not_wait_until_a_refusal_is_read() -> None:

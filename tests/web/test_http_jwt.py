@@ -233,8 +233,10 @@ def test_the_times_are_kept_but_for_a_small_difference_of_clocks(rig: Rig) -> No
     )
     rig.service.calls.clear()
     early = {"early": made(claims(nbf=now + 99, exp=now + 200)), "never": made(claims(nbf=now + 200, exp=now + 99))}
+    early |= {"for too long": made(claims(exp=now + 120)), "for ever": made(claims(nbf=0, exp=10**12))}
     assert not_refused(rig, "early", early) == {}
     assert rig.ask("/entries", made(claims(nbf=now + 25)))[0] == 200
+    assert rig.ask("/entries", made(claims(exp=now + 85)))[0] == 200  # of a leader whose clock is ahead
 
 
 def test_a_token_that_was_accepted_is_refused_once_it_has_expired(rig: Rig) -> None:
@@ -271,6 +273,30 @@ def test_an_audience_keeps_a_service_from_passing_a_token_on_to_another(rig: Rig
         anyio.run(HttpSink(rig.url, secret=pair.signer).seal, FENCE, Token(99))
     rig.start(guard(pair.key))
     assert rig.ask("/entries", made(claims(aud="bills")))[1]["tenure-refused"] == "other-audience"
+
+
+def test_a_key_of_one_fence_speaks_for_no_other(rig: Rig) -> None:
+    ours, theirs, both = PAIRS["ES256"], STRANGER, PAIRS["EdDSA"]
+    keys = [JwtKey.public(ours.public_pem, fence=FENCE), JwtKey.public(theirs.public_pem, fence="post"), both.key]
+    rig.start(Guard([Route("/bills", FENCE), Route("/mail", "post")], MemoryMark(), keys=keys))
+    # Neither can raise the mark of the other, nor learns whether there is such a fence.
+    forged = [theirs.signer.header_value(Presented(Token(TOKEN_MAX), fence)) for fence in (FENCE, "none such")]
+    for value in [*forged, ours.signer.header_value(Presented(Token(TOKEN_MAX), "post"))]:
+        for path in ("/bills", "/mail", SEAL):
+            status, headers, body = rig.ask(path, value)
+            assert (status, headers["tenure-refused"], b"token" in json.loads(body)) == (403, "unsigned", False)
+    for pair, path, fence in ((ours, "/bills", FENCE), (theirs, "/mail", "post"), (both, "/mail", "post")):
+        assert rig.ask(path, pair.signer.header_value(Presented(Token(7), fence)))[0] == 200
+    assert rig.ask("/mail", ours.signer.header_value(TERM))[1]["tenure-refused"] == "other-fence"
+
+
+def test_an_audience_counts_only_by_a_key_of_the_fence(rig: Rig) -> None:
+    pem = PAIRS["ES256"].public_pem
+    rig.start(
+        guard(JwtKey.public(pem, audience="bills", fence=FENCE), JwtKey.public(pem, audience="mail", fence="post"))
+    )
+    assert rig.ask("/entries", made(claims(aud="bills")))[0] == 200
+    assert rig.ask("/entries", made(claims(aud="mail")))[1]["tenure-refused"] == "other-audience"
 
 
 def test_keys_are_rotated_by_accepting_the_old_and_the_new_one_and_secrets_by_either(rig: Rig) -> None:

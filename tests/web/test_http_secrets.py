@@ -72,3 +72,25 @@ def test_what_is_presented_does_not_print_its_signature() -> None:
     assert signed.signature
     assert signed.signature not in repr(signed)
     assert "token=7" in repr(signed)
+
+
+def test_what_cannot_be_sent_is_told_without_the_query_and_the_headers() -> None:
+    def app(_: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b""]
+
+    query, header = "/x?key=hunter2", "Bearer hunter2"
+    refused: list[tuple[str, dict[str, str]]] = [
+        (query, {"Authorization": f"{header}\n"}),
+        (query, {"Authorization": f"{header}\u2019"}),
+        (query, {f"{header}\n": "x"}),
+        (f"{query} b", {}),
+        (f"{query}\u2019", {}),
+        ("/x#hunter2 b", {}),
+    ]
+    with wsgi(app) as url:
+        for path, headers in refused:
+            with pytest.raises(ConfigError, match="request = '/x': cannot be sent") as told:
+                anyio.run(HttpSink(url).bind(TERM).request, "POST", path, b"", headers)
+            error = told.value
+            assert "hunter2" not in f"{error} {error.args} {error.__cause__!r} {error.__context__!r}"

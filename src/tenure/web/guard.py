@@ -13,7 +13,7 @@ from tenure.sinks.http.signing import SKEW_S, Keys, Secret
 from tenure.sinks.http.sink import SEAL_PATH
 from tenure.sinks.marks import AsyncMark, Mark
 from tenure.sinks.refusals import Refusals
-from tenure.web.routes import Route, TwoRoutes, route_of
+from tenure.web.routes import Paths, Route, TwoRoutes, route_of
 from tenure.web.underway import Underway
 
 SEAL_WITHIN_S: Final = 10.0
@@ -25,8 +25,10 @@ class Guard:
     ``routes``         which paths and methods are guarded, by which fence; the first that fits counts
     ``mark``           where the highest token is kept: as durable as what the service writes, or a restart lets a stale
                        leader in until the next one has sealed
-    ``secrets``        if they are given, a header counts only if one of them has signed it; several during a rotation
-    ``keys``           likewise for headers that are JSON web tokens; with both, either counts
+    ``secrets``        if they are given, a header counts only if one of them has signed it; several during a rotation.
+                       Whoever holds any of them speaks for every fence of this Guard; otherwise one Guard each, or ``verify``
+    ``keys``           likewise for headers that are JSON web tokens; with both, either counts. A ``JwtKey`` with a ``fence``
+                       speaks for that one alone
     ``verify``         asked about a token that is higher than any seen, before it raises the mark
     ``seal_path``      where a new leader seals by a POST
     ``seal_within_s``  how long that waits for older requests under way in this process
@@ -60,11 +62,11 @@ class Guard:
                 raise ConfigError(what, "none", "must name at least one, or nobody has to sign; leave it out for that")
         self.refused, self.underway = Refusals(), Underway()
 
-    def is_seal(self, method: str, paths: Sequence[str]) -> bool:
+    def is_seal(self, method: str, paths: Paths) -> bool:
         """Whether a request is a leader's seal. ``paths`` is all that its path may be called (see ``paths_of``)."""
-        return self.seal_path in paths and method.upper() == "POST"
+        return self.seal_path in paths.came and method.upper() == "POST"
 
-    def route_of(self, method: str | None, paths: Sequence[str]) -> Route | Refusal | None:
+    def route_of(self, method: str | None, paths: Paths) -> Route | Refusal | None:
         """Return what guards a request, or None if it may pass without a token; without a method, by the path alone."""
         try:
             return route_of(self.routes, method, paths)

@@ -7,7 +7,7 @@ that is missing at the start lead around no guard. Nor does a prefix that the se
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tenure.errors import ConfigError
 
@@ -54,21 +54,33 @@ class TwoRoutes(Exception):
     """A path means one route as it came and another one as a lenient server reads it: nobody can say which fence counts."""
 
 
-def paths_of(prefix: str, path: str) -> tuple[str, ...]:
+class Paths(NamedTuple):
+    """All that a path may be called: as it came, and as a lenient server reads it."""
+
+    came: tuple[str, ...]
+    tidy: tuple[str, ...]
+
+
+def paths_of(prefix: str, path: str) -> Paths:
     """Return all that a path may be called, where the server has a prefix that may be part of it or not."""
-    prefix = prefix.rstrip("/")
-    if not prefix:
-        return (path,)
-    return (path, f"{prefix}/{path.lstrip('/')}", path.removeprefix(prefix))
+    came = _with_and_without(prefix.rstrip("/"), path)
+    tidy = tuple(map(_tidy, came))
+    if tidy == came:
+        return Paths(came, came)
+    # A prefix that is found only once a path is tidy is removed as well: /./svc/bills, where the prefix is /svc.
+    return Paths(came, (*tidy, *map(_tidy, _with_and_without(_tidy(prefix).rstrip("/"), tidy[0]))))
 
 
-def route_of(routes: Sequence[Route], method: str | None, paths: Sequence[str]) -> Route | None:
+def _with_and_without(prefix: str, path: str) -> tuple[str, ...]:
+    return (path, f"{prefix}/{path.lstrip('/')}", path.removeprefix(prefix)) if prefix else (path,)
+
+
+def route_of(routes: Sequence[Route], method: str | None, paths: Paths) -> Route | None:
     """Return the first route that guards a request, or None if it may pass without a token. Raises TwoRoutes."""
-    found = _first(routes, method, paths)
-    tidy = [_tidy(path) for path in paths]
-    if tidy == list(paths):
+    found = _first(routes, method, paths.came)
+    if paths.tidy == paths.came:
         return found
-    other = _first(routes, method, tidy)
+    other = _first(routes, method, paths.tidy)
     if found is not None and other is not None and found is not other:
         raise TwoRoutes
     return found or other

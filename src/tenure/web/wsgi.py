@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _KEY = "HTTP_TENURE_TOKEN"
 _DRAIN_MAX_BYTES = 2**16
+_LENGTH_DIGITS_MAX = 18  # Python refuses to read a number of some thousand digits.
 
 
 class FencedWSGI:
@@ -171,8 +172,10 @@ def _values(environ: "WSGIEnvironment") -> list[str]:
 def _answer(environ: "WSGIEnvironment", start_response: "StartResponse", refusal: Refusal) -> list[bytes]:
     # A server that closes a connection with something unread in it resets it, and the client never sees the answer.
     length = environ.get("CONTENT_LENGTH") or ""
-    if length.isdecimal():
+    if length.isdecimal() and len(length) <= _LENGTH_DIGITS_MAX:
         environ["wsgi.input"].read(min(int(length), _DRAIN_MAX_BYTES))
+    elif length:
+        refusal = Refusal("malformed", f"its Content-Length is no number of at most {_LENGTH_DIGITS_MAX} digits")
     body, status = refusal.body, refusal.status
     headers = [*refusal.headers, ("Content-Length", str(len(body)))]
     start_response(f"{status} {HTTPStatus(status).phrase}", headers)

@@ -28,7 +28,7 @@ VALUE_MAX: Final = 2048
 _UNRESERVED: Final = "-._~"
 _GRAMMAR: Final = re.compile(
     r"(?P<token>[1-9][0-9]{0,18}); fence=(?P<fence>[A-Za-z0-9%._~-]+)"
-    r"(?:; expires=(?P<expires>[0-9]{1,12}); signature=(?P<signature>[0-9a-f]{64}))?"
+    r"(?:; expires=(?P<expires>0|[1-9][0-9]{0,11}); signature=(?P<signature>[0-9a-f]{64}))?"
 )
 
 

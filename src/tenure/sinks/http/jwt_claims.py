@@ -69,7 +69,7 @@ def claims_in(payload: bytes) -> Claims:
     """Return what was signed. Raises Malformed, with the name of the claim that is missing or cannot be."""
     found = _object(payload, "claims")
     fence, audience = found.get("fence"), found.get("aud")
-    if not isinstance(fence, str) or not fence or "\0" in fence or not _is_utf8(fence):
+    if not isinstance(fence, str) or not fence or "\0" in fence or not is_utf8(fence):
         raise Malformed("the web token's claim fence must be the name of a fence")
     if "aud" in found and not isinstance(audience, str):
         raise Malformed("the web token's claim aud must be one text")
@@ -86,7 +86,8 @@ def _whole(found: dict[str, Any], name: str, low: int, high: int) -> int:
     return number
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Whether a text can be sent."""
     try:
         text.encode()
     except UnicodeEncodeError:  # JSON can say half of a surrogate pair.

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tenure.errors import ConfigError
+from tenure.sinks.http.signing import Unwritten, key_bytes
 
 _SHARED_MIN_BYTES: Final = 32  # RFC 7518, 3.2: as many as the hash has
 _RSA_MIN_BITS: Final = 2048
@@ -20,7 +21,7 @@ _KINDS: Final = f"an RSA key of at least {_RSA_MIN_BITS} bits, one of the curve 
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class Key(Unwritten):
     """What signs or verifies, and by which algorithm."""
 
     algorithm: str
@@ -38,7 +39,7 @@ def pyjwt() -> ModuleType:
 
 def shared_key(secret: str | bytes) -> Key:
     """Return a secret as a key of HS256. Raises ConfigError for one that is short, or that is a key of another kind."""
-    jwt, material = pyjwt(), _bytes(secret, "secret")
+    jwt, material = pyjwt(), key_bytes(secret, "secret")
     if len(material) < _SHARED_MIN_BYTES:
         raise ConfigError("secret", "(hidden)", f"must have at least {_SHARED_MIN_BYTES} bytes for HS256")
     try:
@@ -56,8 +57,9 @@ def private_key(pem: str | bytes) -> Key:
     """Return a leader's key. Raises ConfigError for what is none."""
     pyjwt()
     serialization, errors = _cryptography()
+    material = key_bytes(pem, "pem")
     try:
-        found = serialization.load_pem_private_key(_bytes(pem, "pem"), password=None)
+        found = serialization.load_pem_private_key(material, password=None)
     except (ValueError, TypeError, errors.UnsupportedAlgorithm):
         raise ConfigError("pem", "(hidden)", f"must be a private key in PEM, without a password: {_KINDS}") from None
     return Key(_algorithm_of(found.public_key()), found)
@@ -67,7 +69,7 @@ def public_key(pem: str | bytes) -> Key:
     """Return a service's key. Raises ConfigError for what is none, and for a private one."""
     pyjwt()
     serialization, errors = _cryptography()
-    material = _bytes(pem, "pem")
+    material = key_bytes(pem, "pem")
     if b"PRIVATE KEY" in material:
         raise ConfigError("pem", "(hidden)", "must be the public key alone: with the private one a service could lead")
     try:
@@ -96,10 +98,3 @@ def _cryptography() -> tuple[ModuleType, ModuleType]:
     except ImportError:
         raise ConfigError("jwt", "cryptography", "must be installed: pip install 'tenure[jwt]'") from None
     return serialization, exceptions
-
-
-def _bytes(text: str | bytes, setting: str) -> bytes:
-    if not isinstance(text, str | bytes):
-        raise ConfigError(setting, "(hidden)", "must be text or bytes")
-    # Half of a surrogate pair passes: an error of the encoder would carry all of the text.
-    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text

@@ -16,23 +16,21 @@ from typing import Any, Final
 from tenure.errors import ConfigError
 from tenure.model import token as checked
 from tenure.sinks.http.header import VALUE_MAX, Malformed, Presented, checked_fence
-from tenure.sinks.http.jwt_claims import TYPE, Claims, algorithm_in, claims_in, payload_of
+from tenure.sinks.http.jwt_claims import TYPE, Claims, algorithm_in, claims_in, is_utf8, payload_of
 from tenure.sinks.http.jwt_keys import Key, private_key, public_key, pyjwt, shared_key
 from tenure.sinks.http.refusing import Refusal
-from tenure.sinks.http.signing import LIFETIME_S
+from tenure.sinks.http.signing import LIFETIME_S, Unwritten, time_fault
 
 _VERIFIED_MAX: Final = 256
 
 
-class _Keyed:
-    """A key that cannot be printed, and whom tokens are for."""
+class _Keyed(Unwritten):
+    """A key that cannot be printed or pickled, and whom tokens are for."""
 
     __slots__ = ("_jws", "_key", "audience")
 
     def __init__(self, key: Key, audience: str | None) -> None:
-        if audience == "":
-            raise ConfigError("audience", "''", "must have a name, or be left out")
-        self._key, self.audience = key, audience
+        self._key, self.audience = key, _named("audience", audience)
         self._jws: Any = pyjwt().PyJWS(algorithms=[key.algorithm])
 
     def __repr__(self) -> str:
@@ -84,19 +82,24 @@ class JwtKey(_Keyed):
     """One key that a service accepts JSON web tokens by: ``Guard(…, keys=[JwtKey.public(pem)])``.
 
     A token that names an audience counts only where the key has the same one, and one that names none only where it has none.
+    With a ``fence`` the key speaks for that fence alone; without one, for every fence of its Guard.
     """
 
-    __slots__ = ()
+    __slots__ = ("fence",)
+
+    def __init__(self, key: Key, audience: str | None = None, fence: str | None = None) -> None:
+        super().__init__(key, audience)
+        self.fence = _named("fence", fence)
 
     @classmethod
-    def shared(cls, secret: str | bytes, *, audience: str | None = None) -> "JwtKey":
+    def shared(cls, secret: str | bytes, *, audience: str | None = None, fence: str | None = None) -> "JwtKey":
         """Accept what was signed by this secret, of at least 32 bytes (HS256). Whoever verifies by it can sign by it."""
-        return cls(shared_key(secret), audience)
+        return cls(shared_key(secret), audience, fence)
 
     @classmethod
-    def public(cls, pem: str | bytes, *, audience: str | None = None) -> "JwtKey":
+    def public(cls, pem: str | bytes, *, audience: str | None = None, fence: str | None = None) -> "JwtKey":
         """Accept what was signed by the private key to this public one, in PEM: RSA, P-256 or Ed25519."""
-        return cls(public_key(pem), audience)
+        return cls(public_key(pem), audience, fence)
 
     def signed(self, value: str, algorithm: str) -> bytes | None:
         """Return what this key has signed; None if it was another, or another algorithm than the key's own."""
@@ -132,20 +135,33 @@ class JwtKeys:
             return Refusal("malformed", str(error))
         except _Unsigned:
             return Refusal("unsigned")
-        now = time.time()
-        if claims.expires + skew_s < now:
-            return Refusal("expired")
-        if claims.not_before - skew_s > now:
-            return Refusal("early")
+        fault = time_fault(claims.expires, skew_s)
+        if fault is None and claims.not_before - skew_s > time.time():
+            fault = "early"
+        if fault is not None:
+            return Refusal(fault)
         return claims.presented if claims.audience in audiences else Refusal("other-audience")
 
     def _verify(self, value: str) -> tuple[Claims, frozenset[str | None]]:
         algorithm = algorithm_in(value)
-        signed = {key.audience: found for key in self._keys if (found := key.signed(value, algorithm)) is not None}
+        signed = {key: found for key in self._keys if (found := key.signed(value, algorithm)) is not None}
         if not signed:
             raise _Unsigned
-        return claims_in(next(iter(signed.values()))), frozenset(signed)
+        claims = claims_in(next(iter(signed.values())))
+        # A key of another fence is no key of this one: its holder learns no more here than a stranger does.
+        audiences = frozenset(key.audience for key in signed if key.fence in {None, claims.presented.fence})
+        if not audiences:
+            raise _Unsigned
+        return claims, audiences
 
 
 class _Unsigned(Exception):
-    """None of the keys has signed it."""
+    """None of the keys that may speak for its fence has signed it."""
+
+
+def _named(setting: str, name: object) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name or not is_utf8(name):
+        raise ConfigError(setting, ascii(name), "must be a name that UTF-8 can say, or be left out")
+    return name

@@ -1,6 +1,7 @@
 """What a service says when it refuses, and what a client makes of it. Both sides of one table; no IO."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -14,7 +15,7 @@ _WORDS: Final = {
     "malformed": (400, f"The {NAME} header cannot be read"),
     "unsigned": (403, f"The {NAME} header carries no signature that is known here"),
     "expired": (403, f"The signature of the {NAME} header has expired"),
-    "early": (403, f"The signature of the {NAME} header does not count yet: compare the clocks"),
+    "early": (403, f"The signature of the {NAME} header does not count yet, or for too long: compare the clocks"),
     "other-audience": (403, f"The {NAME} header was signed for another service"),
     "other-fence": (403, "The token belongs to another fence than this path"),
     "stale": (409, "The token is stale: a later leader was here"),
@@ -23,6 +24,7 @@ _WORDS: Final = {
     "unavailable": (503, "The highest token cannot be looked up now"),
     "busy": (503, "The mark is raised, but older requests are still under way"),
 }
+_NUMBER: Final = re.compile("0|[1-9][0-9]{0,18}")
 
 
 class Headers(Protocol):
@@ -78,8 +80,11 @@ def error_in(status: int, headers: Headers, *, service: str, operation: str, tok
     if word is None:
         return None
     shown = headers.get(HIGHEST) or ""
-    if word in {"stale", "unverified"} and shown.isascii() and shown.isdigit() and int(shown) <= TOKEN_MAX:
-        return (StaleToken if word == "stale" else UnverifiedToken)(token, int(shown))
+    highest = int(shown) if _NUMBER.fullmatch(shown) else TOKEN_MAX + 1
+    if word == "stale" and token < highest <= TOKEN_MAX:
+        return StaleToken(token, highest)
+    if word == "unverified" and highest <= TOKEN_MAX:
+        return UnverifiedToken(token, highest)
     _, title = _WORDS.get(word, (status, f"it said {word[:40]}"))
     kinds = {"unavailable": Unreachable, "busy": OutcomeUnknown}
     return kinds.get(word, Refused)(service, operation, title)

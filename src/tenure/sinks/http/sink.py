@@ -12,6 +12,7 @@ from anyio import to_thread
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
 from tenure.model import Token
 from tenure.sinks.base import Bound
+from tenure.sinks.http.capped import BODY_MAX_BYTES, TOO_LARGE, CappedAnswer
 from tenure.sinks.http.header import NAME, Presented
 from tenure.sinks.http.refusing import error_in
 from tenure.sinks.http.signing import Signing, signer_of
@@ -20,7 +21,6 @@ from tenure.sinks.refusals import Refusals
 
 SEAL_PATH: Final = "/.well-known/tenure/seal"
 _TIMEOUT_S: Final = 15.0  # More than a service waits, by default, for older requests to end.
-_BODY_MAX_BYTES: Final = 64 * 2**20
 _NO_CONTENT: Final = 204
 
 
@@ -125,25 +125,36 @@ class HttpSink:
             except OSError as error:
                 raise Unreachable(self.origin, operation, str(error)) from error
             try:
-                link.request(
-                    request.method, f"{self._base}{request.path}", request.body, {**request.headers, NAME: value}
-                )
-                answer = link.getresponse()
-                found = answer.read(_BODY_MAX_BYTES + 1)
-            except http.client.InvalidURL as error:  # an HTTPException that is raised before anything is sent
-                raise ConfigError("request", ascii(request.path), f"cannot be sent: {error}") from error
-            except (OSError, http.client.HTTPException) as error:
+                if not self._is_sent(link, request, value):
+                    path = request.path.partition("?")[0].partition("#")[0]
+                    rule = "cannot be sent: its method, its path or a header of it has what HTTP does not allow there"
+                    raise ConfigError("request", ascii(path), rule)
+                with link.getresponse() as answer:
+                    found = answer.read(BODY_MAX_BYTES + 1)
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 detail = str(error) or type(error).__name__
                 raise OutcomeUnknown(self.origin, operation, detail) from error
-            except ValueError as error:  # a path or a header that cannot be sent
-                raise ConfigError("request", ascii(request.path), f"cannot be sent: {error}") from error
-            if len(found) > _BODY_MAX_BYTES:
-                raise OutcomeUnknown(self.origin, operation, f"the answer has more than {_BODY_MAX_BYTES} bytes")
+            if len(found) > BODY_MAX_BYTES:
+                raise OutcomeUnknown(self.origin, operation, TOO_LARGE)
+            if answer.length:  # A read with a limit does not say so itself.
+                raise OutcomeUnknown(self.origin, operation, f"the answer was cut short by {answer.length} bytes")
             return HttpAnswer(answer.status, answer.headers, found)
         finally:
             link.close()
 
+    def _is_sent(self, link: http.client.HTTPConnection, request: _Request, value: str) -> bool:
+        """Send a request; False if there is no way to, and then nothing was sent."""
+        headers = {**request.headers, NAME: value}
+        try:
+            link.request(request.method, f"{self._base}{request.path}", request.body, headers)
+        except (ValueError, http.client.InvalidURL):
+            # Neither its words nor itself go into what is raised: it repeats headers and queries, which may be secret.
+            return False
+        return True
+
     def _link(self) -> http.client.HTTPConnection:
+        link = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
         if self._scheme == "https":
-            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
-        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+            link = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
+        link.response_class = CappedAnswer
+        return link

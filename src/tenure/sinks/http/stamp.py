@@ -22,9 +22,17 @@ def origin_of(url: str) -> Origin:
     except ValueError:
         # Not the words of that error: it may repeat a part of a password as a port.
         raise ConfigError("url", without_secrets(url), "must be an http or https URL with a host and a port") from None
-    if scheme not in _PORTS or not host:
+    if scheme not in _PORTS or not _is_host(host):
         raise ConfigError("url", without_secrets(url), "must be an http or https URL with a host")
     return scheme, host, port or _PORTS[scheme]
+
+
+def _is_host(host: str) -> bool:
+    try:
+        host.encode("idna")  # as whoever looks it up will
+    except UnicodeError:
+        return False
+    return host != "" and host.isprintable() and " " not in host
 
 
 def without_secrets(url: str) -> str:
