@@ -79,8 +79,11 @@ def test_a_user_with_too_few_rights_is_told_which_it_needs(locked: RedisCluster)
     assert "ACL SETUSER name" in refusal(at(locked, f"poor:{SECRET}@"))
 
 
-def test_the_rights_that_are_printed_are_enough(locked: RedisCluster) -> None:
-    rights = ["+@connection", "+@scripting", "+@read", "+@write", "+@pubsub", "+time", "~tenure:*", "&tenure:*"]
+@pytest.mark.parametrize(
+    "keys", ["~tenure:*", "~tenure:office:* ~tenure:token ~tenure:id ~tenure:elections ~tenure:standby:*"]
+)
+def test_the_rights_that_are_printed_are_enough(keys: str, locked: RedisCluster) -> None:
+    rights = ["+@connection", "+@scripting", "+@read", "+@write", "+@pubsub", "+time", *keys.split(), "&tenure:*"]
     locked.ctl("ACL", "SETUSER", "enough", "reset", "on", f">{SECRET}", *rights)
     told = doctor(at(locked, f"enough:{SECRET}@"))
     assert told.returncode == 0, told.stdout + told.stderr
