@@ -27,7 +27,7 @@ from tenure.testing.engines import (
 )
 from tenure.testing.engines.cluster import Cluster
 from tests.chaos.results import shown
-from tests.sharing import CLUSTERS, group_of, name_of, shared_by, turn_of
+from tests.sharing import CLUSTERS, TICK_MS, group_of, name_of, shared_by, turn_of
 
 _MISSING = "ENGINE MISSING: "
 
@@ -106,7 +106,7 @@ def etcd(etcd_binary: Binary | None) -> EtcdCluster:
 def zookeeper(zookeeper_binary: Binary | None) -> ZooKeeperEnsemble:
     """Three nodes that tests share, with short ticks so that sessions may be short. Whoever kills one starts it again."""
     name = name_of("zookeeper", zookeeper_binary)
-    return CLUSTERS.take(name, lambda: ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=200))
+    return CLUSTERS.take(name, lambda: ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=TICK_MS))
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from tenure.testing.engines.cluster import Cluster
 
 C = TypeVar("C", bound=Cluster)
 
+# Of ZooKeeper. Sessions may have up to twenty ticks, and on a busy machine they should.
+TICK_MS = 300
 # The fixtures with clusters that tests of several files share.
 ENGINES = (
     "consul",

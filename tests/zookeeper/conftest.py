@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.engines import Binary, ZooKeeperEnsemble
-from tests.sharing import CLUSTERS
-from tests.zookeeper.zookeeper_rig import TICK_MS
+from tests.sharing import CLUSTERS, TICK_MS
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from tenure.errors import ConfigError, Refused, TenureError, Unreachable
 from tenure.stores.examining import Level
 from tenure.stores.zookeeper import from_url
 from tenure.testing.engines import Tls, ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_rig import TICK_MS, TTL_NS, bid, children_of, operator, waits, wins
+from tests.sharing import TICK_MS
+from tests.zookeeper.zookeeper_rig import TTL_NS, bid, children_of, operator, waits, wins
 
 pytestmark = pytest.mark.anyio
 
@@ -201,7 +202,7 @@ async def test_a_ttl_that_the_ensemble_cannot_keep_is_refused_with_the_setting_t
             await store.claim(bid("access/long", ttl_ns=60 * 10**9))
     async with from_url(newest.url, tick="0.4") as store:
         assert store.traits.ttl_min_ns == 400_000_000
-    assert "raise maxSessionTimeout" in await why_not(newest.url, tick="2")
+    assert "raise maxSessionTimeout" in await why_not(newest.url, tick="3")
 
 
 async def test_a_store_that_is_not_open_says_so(newest: ZooKeeperEnsemble) -> None:

@@ -16,8 +16,8 @@ from tenure.stores.zookeeper import ZooKeeperStore, from_url
 from tenure.stores.zookeeper.names import name_for
 from tenure.testing.engines import ZooKeeperEnsemble
 from tests.leaping import LeapingClock
+from tests.sharing import TICK_MS
 from tests.zookeeper.zookeeper_rig import (
-    TICK_MS,
     TTL_NS,
     bid,
     children_of,

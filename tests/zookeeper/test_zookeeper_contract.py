@@ -14,6 +14,7 @@ from tenure.stores.base import CanAskToResign, CanList, CanRenewTogether
 from tenure.stores.zookeeper import from_url
 from tenure.testing import CONTRACT, ContractBroken, Rig, check_promise
 from tenure.testing.engines import ZooKeeperEnsemble
+from tests.sharing import TICK_MS
 from tests.zookeeper.zookeeper_rig import ZooKeeperRig
 
 pytestmark = pytest.mark.anyio
@@ -60,5 +61,5 @@ async def test_the_store_says_what_it_can_do(newest: ZooKeeperEnsemble) -> None:
         assert isinstance(store, CanAskToResign)
         assert isinstance(store, CanList)
         assert store.traits.queue
-        # Two ticks of 200 ms more than the ttl make a session, which may have twenty.
-        assert store.traits.ttl_max_ns == 18 * 200 * 10**6
+        # Two ticks more than the ttl make a session, which may have twenty.
+        assert store.traits.ttl_max_ns == 18 * TICK_MS * 10**6

@@ -21,7 +21,8 @@ from tenure.stores.base import Store
 from tenure.stores.zookeeper import from_url
 from tenure.testing.engines import Node, ZooKeeperEnsemble
 from tenure.timing import Timing
-from tests.zookeeper.zookeeper_rig import LIMIT_S, TICK_MS, bid, server_of, session_of, takes_over, until, waits, wins
+from tests.sharing import TICK_MS
+from tests.zookeeper.zookeeper_rig import LIMIT_S, bid, server_of, session_of, takes_over, until, waits, wins
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

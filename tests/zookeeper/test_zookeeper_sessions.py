@@ -21,9 +21,9 @@ from tenure.stores.zookeeper import ZooKeeperStore, from_url
 from tenure.testing.engines import ZooKeeperEnsemble
 from tests.leaping import LeapingClock
 from tests.proxy import Proxy
+from tests.sharing import TICK_MS
 from tests.zookeeper.zookeeper_rig import (
     LIMIT_S,
-    TICK_MS,
     bid,
     children_of,
     session_of,

@@ -28,6 +28,7 @@ class ZooKeeperFences(KeyFences[Session, Mark]):
     def __init__(self, url: str, fences: str = FENCES) -> None:
         self._settings = settings_of(url)
         super().__init__(self._settings.address, self._settings.chroot + fences)
+        self.repairs = f"{self.fences}-repairs"  # Beside the node of the fences, and not below it.
 
     @asynccontextmanager
     async def opened(self, operation: str) -> AsyncIterator[Session]:
