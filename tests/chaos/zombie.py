@@ -53,23 +53,25 @@ class Writer:
         before, wrote, unheard = time.monotonic(), set[tuple[int, str]](), set[str]()
         while True:
             await asyncio.sleep(WRITE_EVERY_S)
-            now = time.monotonic()
-            slept, term = now - before > SLEPT_S, self.term
-            if term is not None:
-                if slept:
+            term = self.term
+            if term is None:
+                before = time.monotonic()
+                continue
+            # Nobody is frozen who has the file locked, so whoever was finds out: between the two looks at the clock.
+            with self.writing():
+                if time.monotonic() - before > SLEPT_S:
                     say(event="woke", token=term.token, valid=term.valid)
                     unheard = set(self.targets)
-                with self.writing():
-                    for sink, each in self.targets.items():
-                        outcome = await self.write(term, sink, each)
-                        if outcome != "accepted" or sink in unheard:
-                            say(event=outcome, token=term.token, sink=sink)
-                        if outcome in {"accepted", "refused"}:  # else its client has to come to itself first
-                            unheard.discard(sink)
-                        if outcome == "accepted" and (term.token, sink) not in wrote:
-                            wrote.add((term.token, sink))
-                            say(event="wrote", token=term.token, sink=sink)
-            before = time.monotonic()
+                for sink, each in self.targets.items():
+                    outcome = await self.write(term, sink, each)
+                    if outcome != "accepted" or sink in unheard:
+                        say(event=outcome, token=term.token, sink=sink)
+                    if outcome in {"accepted", "refused"}:  # else its client has to come to itself first
+                        unheard.discard(sink)
+                    if outcome == "accepted" and (term.token, sink) not in wrote:
+                        wrote.add((term.token, sink))
+                        say(event="wrote", token=term.token, sink=sink)
+                before = time.monotonic()
 
     async def write(self, term: tenure.Tenure, sink: str, each: Target) -> str:
         try:

@@ -272,7 +272,7 @@ def test_a_healthy_zookeeper_is_found_so_and_the_trial_leaves_nothing_in_it(
 def test_a_lease_that_the_ensemble_does_not_give_is_bad(desk: Desk, zookeeper: ZooKeeperEnsemble) -> None:
     examined = desk.examined(f"{zookeeper.url}/doctored", "--ttl", "1h")
     assert (examined.code, examined.not_good()) == (1, {("bad", "lease")})
-    assert examined.of("lease")[0][1] == "a ttl of 3600 s is not given, only from 0.2 s to 3.6 s"
+    assert examined.of("lease")[0][1] == "a ttl of 3600 s is not given, only from 0.3 s to 5.4 s"
 
 
 def test_what_is_left_of_a_zookeeper_is_examined_until_nothing_answers(desk: Desk) -> None:
