@@ -44,7 +44,7 @@ def _wsgi(_: Any, start_response: Any) -> list[bytes]:
 
 
 def _value(token: int) -> str:
-    return value_of(Secret(SECRET).sign(Presented(Token(token), FENCE), lifetime_s=3600))
+    return value_of(Secret(SECRET).sign(Presented(Token(token), FENCE), lifetime_s=60))
 
 
 def _web_keys() -> tuple[JwtSigner, JwtKey]:
@@ -59,8 +59,8 @@ async def _receive() -> Any:
     return {"type": "http.request", "body": b""}
 
 
-async def _send(_: Any) -> None:
-    return None
+async def _send(message: Any) -> None:
+    assert message.get("status", 200) == 200, message  # To refuse would be quicker.
 
 
 def _over_asgi(app: Any, value: str = "") -> Callable[[], None]:
@@ -75,8 +75,12 @@ def _over_asgi(app: Any, value: str = "") -> Callable[[], None]:
     return lambda: runner.run(block())
 
 
+def _start(status: str, *_: Any) -> None:
+    assert status.startswith("200"), status
+
+
 def _ask(app: Any, value: str) -> None:
-    parts = app({"REQUEST_METHOD": "POST", "PATH_INFO": "/bills/7", "HTTP_TENURE_TOKEN": value}, lambda *_: None)
+    parts = app({"REQUEST_METHOD": "POST", "PATH_INFO": "/bills/7", "HTTP_TENURE_TOKEN": value}, _start)
     list(parts)
     getattr(parts, "close", lambda: None)()
 
@@ -92,12 +96,12 @@ def _over_wsgi(app: Any, value: str = "") -> Callable[[], None]:
 
 
 def _guard(*secrets: str, keys: list[JwtKey] | None = None) -> Guard:
-    return Guard([Route("/bills", FENCE)], MemoryMark(), secrets=secrets, keys=keys)
+    return Guard([Route("/bills", FENCE)], MemoryMark(), secrets=secrets or None, keys=keys)
 
 
 def _microseconds() -> dict[str, float]:
     signer, key = _web_keys()
-    value = signer.header_value(Presented(Token(7), FENCE), lifetime_s=3600)
+    value = signer.header_value(Presented(Token(7), FENCE), lifetime_s=60)
     blocks = {
         "asgi": _over_asgi(_asgi),
         "asgi, guarded": _over_asgi(FencedASGI(_asgi, _guard())),
@@ -119,7 +123,7 @@ def _microseconds() -> dict[str, float]:
 
 def _microseconds_to_verify() -> float:
     signer, key = _web_keys()
-    values = [signer.header_value(Presented(Token(token), FENCE), lifetime_s=3600) for token in range(1, 1 + BLOCK)]
+    values = [signer.header_value(Presented(Token(token), FENCE), lifetime_s=60) for token in range(1, 1 + BLOCK)]
     keys, taken = JwtKeys([key]), []
     for value in values:
         began = time.perf_counter_ns()
