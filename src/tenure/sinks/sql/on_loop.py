@@ -224,11 +224,11 @@ class LoopSink(JudgingSink, Generic[Raw]):
 
     async def begin(self, fence: str, token: Token, isolation: str) -> Kept[Raw]:
         """Return a connection on which a transaction is open. It must be given back."""
-
-        def opened(kept: Kept[Raw]) -> Talk[UnverifiedToken | None]:
-            return self._flow.begin(kept, fence, token, isolation, may_raise=self.verify is None)
-
-        kept, refusal = await self._on_any("begin", opened)
+        # Not a function in here: its annotations would be evaluated with every transaction, which takes longer than all the rest.
+        may_raise = self.verify is None
+        kept, refusal = await self._on_any(
+            "begin", lambda kept: self._flow.begin(kept, fence, token, isolation, may_raise=may_raise)
+        )
         if refusal is None:
             return kept
         begun = False
