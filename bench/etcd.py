@@ -119,9 +119,10 @@ def _crash(cluster: EtcdCluster) -> Figures:
     yield f"etcd: leader killed, ttl {CRASH_TTL_S:g} s: takeover, p50, beyond the ttl", beyond_s, 0.5, "s", False
 
 
-def _faults(cluster: EtcdCluster) -> Figures:
-    """Break one server after the other under load."""
-    outcomes = meet(cluster, partial(_arranged, cluster), FAULTS, FAULT_TTL_S)
+def _faults(cluster: EtcdCluster, no_go: str) -> Figures:
+    """Break one server after the other under load, while an Election of Go is led beside it."""
+    theirs = None if no_go else partial(go_peer, "election", ",".join(cluster.endpoints), "go-led")
+    outcomes = meet(cluster, partial(_arranged, cluster), FAULTS, FAULT_TTL_S, theirs)
     # The deadline of a call, a fifth of the ttl, and then the cluster's own election, which takes up to two seconds.
     for frozen, done in ((False, "killed"), (True, "frozen")):
         gap_s = longest_s([outcome for fault, outcome in outcomes.items() if fault.frozen == frozen])
@@ -133,10 +134,13 @@ def _faults(cluster: EtcdCluster) -> Figures:
         f"etcd: tenures of ttl {FAULT_TTL_S:g} s lost when {frozen_count} frozen servers woke",
         lost_at_wake(met),
         0,
-        # Seen with 3.7.3. Go programs lose theirs as well: the lease is gone, whoever holds it.
+        # Seen with 3.7.3. The lease is gone, whoever holds it.
         note="A leader that was frozen for longer than a ttl may believe, for a moment after it wakes, that it still leads, "
         "and have leases ended that were renewed at its successor.",
     )
+    what = f"etcd: sessions of Go's Election, ttl {FAULT_TTL_S:g} s, lost by the same faults and wakes"
+    lost_by_go = sum(outcome.theirs_lost for outcome in met)
+    yield NotMeasured(what, no_go) if no_go else told(what, lost_by_go, "")
 
 
 def _arranged(cluster: EtcdCluster, stack: ExitStack, fault: Fault, ttl_s: float) -> tuple[Peer, Node]:
@@ -172,7 +176,7 @@ def figures() -> Figures:
             yield from _crash(cluster)
             count, present = partial(_count, cluster), partial(_present, cluster)
             yield from herd_figures("etcd", cluster.url, LONG_TTL_S, count, present)
-            yield from _faults(cluster)
+            yield from _faults(cluster, no_go)
             if not no_go:
                 yield from _go_many(cluster)
             yield from many_figures("etcd", cluster.url, MANY, partial(_keepalives, cluster))

@@ -1,7 +1,8 @@
 """What becomes of a load and of a tenure while one server of a cluster is killed or frozen: the same for every engine.
 
 The load is a claim and its release every tenth of a second, and the tenure is one that should last. Each fault meets a process
-of its own, which talks to the server that fails, to one that does not, to the leader or to another.
+of its own, which talks to the server that fails, to one that does not, to the leader or to another. Somebody else's program may
+lead beside it, an election of its own, and what becomes of that is told as well.
 """
 
 import time
@@ -32,12 +33,14 @@ class Outcome(NamedTuple):
     gap_s: float  # the longest time without a success
     lost_count: int
     lost_at_wake_count: int  # after a frozen server ran on
+    theirs_lost: bool = False  # what somebody else led, at any time
 
 
 FAULTS = [Fault(frozen, *whom) for frozen in (False, True) for whom in ((True, True), (True, False), (False, True))]
 
 # Starts the load, in a stack that ends it, and returns it with the server that the fault is about.
 Arrange = Callable[[ExitStack, Fault, float], tuple[Peer, Node]]
+Theirs = Callable[[float], Peer]  # a program that says when it has lost what it led, by the ttl
 
 
 def loaded(stack: ExitStack, url: str, ttl_s: float) -> tuple[Peer, str]:
@@ -47,14 +50,20 @@ def loaded(stack: ExitStack, url: str, ttl_s: float) -> tuple[Peer, str]:
     return peer, peer.ask("where", "there").fields["endpoint"]
 
 
-def meet(cluster: Cluster, arrange: Arrange, faults: Sequence[Fault], ttl_s: float) -> dict[Fault, Outcome]:
+def meet(
+    cluster: Cluster, arrange: Arrange, faults: Sequence[Fault], ttl_s: float, theirs: Theirs | None = None
+) -> dict[Fault, Outcome]:
     """Let one fault after the other happen, each to a cluster that is whole."""
-    return {fault: _meet(cluster, arrange, fault, ttl_s) for fault in faults}
+    return {fault: _meet(cluster, arrange, fault, ttl_s, theirs) for fault in faults}
 
 
-def _meet(cluster: Cluster, arrange: Arrange, fault: Fault, ttl_s: float) -> Outcome:
+def _meet(cluster: Cluster, arrange: Arrange, fault: Fault, ttl_s: float, theirs: Theirs | None) -> Outcome:
     with ExitStack() as stack:
         peer, node = arrange(stack, fault, ttl_s)
+        beside = None if theirs is None else stack.enter_context(theirs(ttl_s))
+        if beside is not None:
+            beside.campaign()
+            beside.wait_leading()
         peer.ask("gap", "gap")
         before_count = lost(peer)
         if fault.frozen:
@@ -71,7 +80,8 @@ def _meet(cluster: Cluster, arrange: Arrange, fault: Fault, ttl_s: float) -> Out
             node.start()
         cluster.wait_until_serving(cluster.nodes)
         peer.ask("gap", "gap", SLOW_S)
-        return Outcome(gap_s, lost_count - before_count, lost(peer) - lost_count)
+        theirs_lost = beside is not None and any(event.what == "lost" for event in beside._events)
+        return Outcome(gap_s, lost_count - before_count, lost(peer) - lost_count, theirs_lost)
 
 
 def longest_s(outcomes: Sequence[Outcome]) -> float:
