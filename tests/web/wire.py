@@ -16,7 +16,7 @@ class Wire:
         split = urlsplit(service)
         self._service, self.loses, self.heard = (split.hostname or "", split.port or 0), loses, b""
         self._news = threading.Condition()
-        self._lost: list[socket.socket] = []
+        self._leaders: set[socket.socket] = set()
 
     def __enter__(self) -> Self:
         wire = self
@@ -43,7 +43,7 @@ class Wire:
             while data := leader.recv(65536):
                 with self._news:
                     self.heard += data
-                    self._lost.append(leader)
+                    self._leaders.add(leader)
                     self._news.notify_all()
                 if not self.loses:
                     service.sendall(data)
@@ -54,7 +54,7 @@ class Wire:
         """Cut the connection once all of a request was said, up to these last bytes of it."""
         with self._news:
             assert self._news.wait_for(lambda: self.heard.endswith(last), 30), self.heard
-            for leader in self._lost:
+            for leader in self._leaders:
                 leader.shutdown(socket.SHUT_RDWR)
 
 
