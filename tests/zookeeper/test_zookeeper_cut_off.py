@@ -22,7 +22,7 @@ from tenure.stores.zookeeper import from_url
 from tenure.testing.engines import Node, ZooKeeperEnsemble
 from tenure.timing import Timing
 from tests.sharing import TICK_MS
-from tests.zookeeper.zookeeper_rig import LIMIT_S, bid, server_of, session_of, takes_over, until, waits, wins
+from tests.zookeeper.zookeeper_rig import LIMIT_S, bid, move, server_of, session_of, takes_over, until, waits, wins
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -130,10 +130,7 @@ async def test_a_tenure_moves_away_from_a_follower_that_is_cut_off(isolated: Zoo
         asked = bid("cut-off/moves", ttl_ns=3_500_000_000)
         grant = await wins(store, asked)
         session = session_of(store, asked)
-        while server_of(session) != follower.endpoint:
-            assert session._link is not None
-            session._link.abort("moved by hand")
-            assert await store.renew(grant) == grant
+        await move(store, grant, follower.endpoint)
         await to_thread.run_sync(follower.partition, "peers")
         # It answers pings all the while. Only that it does not answer the renewal tells.
         with pytest.raises((Unreachable, OutcomeUnknown)):
