@@ -6,7 +6,7 @@ its sockets: a transaction that they agreed to is carried out, and told of, when
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.model import Bid, Ended, Grant, Wait
 from tenure.stores.zookeeper import ZooKeeperStore, from_url
 from tenure.stores.zookeeper.names import contenders
-from tenure.testing.engines import Binary, Node, ZooKeeperEnsemble
+from tenure.testing.engines import Node, ZooKeeperEnsemble
 from tests.sharing import TICK_MS
 from tests.zookeeper.zookeeper_rig import (
     bid,
@@ -44,13 +44,6 @@ SHORTER_TTL_NS = 15_000_000_000  # a server that does not answer is left for ano
 RENEWALS = 20
 LOOK_S = 0.01
 PROPOSED = re.compile(r"zk_proposal_count\t(\d+)")
-
-
-@pytest.fixture
-def patient(zookeeper_binary: Binary | None) -> Iterator[ZooKeeperEnsemble]:
-    """Three nodes with short ticks, so that they soon leave a leader, and long sessions."""
-    with ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=TICK_MS, options=["maxSessionTimeout=60000"]) as running:
-        yield running
 
 
 class Answers:
