@@ -1,4 +1,4 @@
-"""Servers that die, freeze and come back: a tenure of five seconds outlives each of them, and renews through another."""
+"""Servers that die, freeze and come back: a tenure of twenty seconds outlives each of them, and renews through another."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -15,7 +15,7 @@ from tests.etcd.etcd_faults import TTL_S, Candidate, bid_of, now_ns, play, until
 
 @pytest.mark.parametrize("which", ["the leader", "the one that the candidate talks to"])
 @pytest.mark.parametrize("fate", ["killed", "paused"])
-def test_a_tenure_of_five_seconds_outlives_a_server(cluster: ConsulCluster, which: str, fate: str) -> None:
+def test_a_tenure_of_twenty_seconds_outlives_a_server(cluster: ConsulCluster, which: str, fate: str) -> None:
     async def story() -> None:
         name = f"{fate}/{which}"
         async with (
@@ -34,6 +34,20 @@ def test_a_tenure_of_five_seconds_outlives_a_server(cluster: ConsulCluster, whic
                 assert bob.tokens == []
 
     play(story())
+
+
+def test_a_tenure_of_thirty_seconds_outlives_the_leader_of_servers_as_shipped() -> None:
+    async def story(cluster: ConsulCluster) -> None:
+        async with tenure.open_store(cluster.url) as store, Candidate(store, "as-shipped", ttl_s=30) as ada:
+            await ada.leads()
+            node = await asyncio.to_thread(cluster.leader)
+            await asyncio.to_thread(node.kill)
+            gone_at = now_ns()
+            await asyncio.to_thread(cluster.leader)
+            await ada.renews(gone_at)
+
+    with ConsulCluster(options=["-hcl=performance { raft_multiplier = 5 }"]) as cluster:
+        play(story(cluster))
 
 
 def test_a_leader_and_a_standby_outlive_a_rolling_restart_of_all_servers(cluster: ConsulCluster) -> None:
