@@ -53,7 +53,7 @@ async def have_ended(cluster: ConsulCluster, sessions: set[str]) -> bool:
     return not any([await asyncio.to_thread(session_lives, cluster, session) for session in sessions])
 
 
-def outlive_a_restart(cluster: ConsulCluster, fate: str) -> None:
+def check_restart(cluster: ConsulCluster, fate: str) -> None:
     """Have a leader and a standby whose only agent goes and comes back, and see that both have lost nothing."""
     agent = cluster.agents[0]
 
@@ -83,12 +83,12 @@ def outlive_a_restart(cluster: ConsulCluster, fate: str) -> None:
 
 
 def test_a_leader_and_a_standby_outlive_a_restart_of_their_only_agent_that_was_killed(cluster: ConsulCluster) -> None:
-    outlive_a_restart(cluster, "killed")
+    check_restart(cluster, "killed")
 
 
 def test_they_outlive_one_that_was_stopped_if_its_settings_say_that_it_does_not_leave() -> None:
     with ConsulCluster(size=1, session_ttl_min_s=1, agent_count=1, options=[STAYS]) as cluster:
-        outlive_a_restart(cluster, "stopped")
+        check_restart(cluster, "stopped")
 
 
 def test_an_only_agent_that_leaves_ends_the_sessions_of_its_node_at_once_and_both_stand_again_through_it(

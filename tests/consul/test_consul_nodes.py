@@ -39,12 +39,13 @@ def test_a_tenure_of_twenty_seconds_outlives_a_server(cluster: ConsulCluster, wh
 def test_a_tenure_of_thirty_seconds_outlives_the_leader_of_servers_as_shipped() -> None:
     async def story(cluster: ConsulCluster) -> None:
         async with tenure.open_store(cluster.url) as store, Candidate(store, "as-shipped", ttl_s=30) as ada:
-            await ada.leads()
+            term = await ada.leads()
             node = await asyncio.to_thread(cluster.leader)
             await asyncio.to_thread(node.kill)
             gone_at = now_ns()
-            await asyncio.to_thread(cluster.leader)
+            assert await asyncio.to_thread(cluster.leader) is not node
             await ada.renews(gone_at)
+            assert ada.tokens == [term.token]
 
     with ConsulCluster(options=["-hcl=performance { raft_multiplier = 5 }"]) as cluster:
         play(story(cluster))
