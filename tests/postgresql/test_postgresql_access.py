@@ -234,17 +234,6 @@ async def test_behind_a_pooler_of_transactions_elections_are_held_by_polling_and
         assert "pooler" in found
 
 
-async def test_behind_a_pooler_of_sessions_notifications_arrive(cluster: PostgresCluster) -> None:
-    with PgBouncer(cluster, mode="session") as pooler:
-        async with from_url(pooler.url) as store, from_url(cluster.url) as direct:
-            grant = await wins(direct, bid(election := token_hex(4)))
-            wait = await waits(store, bid(election))
-            waiting = asyncio.create_task(store.changed(wait))
-            await direct.release(grant.bid)
-            await waiting
-            assert store.traits.wake is Wake.NOTIFY
-
-
 def test_the_commands_work_and_tell_of_the_server(cluster: PostgresCluster, tmp_path: Path) -> None:
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         environment = {**at_home(tmp_path), "TENURE_STORE": at(cluster, 0, "?schema=commands")}
