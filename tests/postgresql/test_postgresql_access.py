@@ -17,7 +17,7 @@ from tenure.model import Grant, Wait
 from tenure.stores.base import Wake
 from tenure.stores.postgresql import from_url
 from tenure.testing.engines import PgBouncer, PostgresCluster, Tls
-from tests.sql_rig import at, bid, sql, waits, wins, wins_in_time
+from tests.sql_rig import at, bid, sql, until, waits, wins, wins_in_time
 from tests.user import at_home
 
 pytestmark = pytest.mark.anyio
@@ -159,6 +159,57 @@ async def test_a_role_with_the_printed_rights_holds_elections_and_one_without_he
             async with from_url(url) as store:
                 await store.claim(bid(token_hex(4)))
         await sql(cluster, f"GRANT {right} TO {role}")
+
+
+async def test_a_primary_that_is_set_to_take_no_writes_is_not_called_a_standby(cluster: PostgresCluster) -> None:
+    schema, role = f"shut_{token_hex(4)}", f"shut_{token_hex(4)}"
+    url = cluster.url.replace("postgres@", f"{role}@") + f"?schema={schema}"
+    await sql(cluster, f"CREATE ROLE {role} SUPERUSER LOGIN; ALTER ROLE {role} SET default_transaction_read_only = on")
+    said = await refusal_of(url, Refused)
+    assert "takes no writes: default_transaction_read_only is on" in said
+    assert "standby" not in said
+    assert await sql(cluster, f"SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'") == "0"
+
+
+async def test_a_primary_that_is_set_to_take_no_writes_any_more_is_left_until_it_takes_them_again(
+    cluster: PostgresCluster,
+) -> None:
+    election = token_hex(4)
+    heard: list[str] = []
+    async with from_url(cluster.url) as store:
+        grant = await wins(store, bid(election, ttl_ns=3600 * 10**9))
+
+        async def row() -> str:
+            return await sql(cluster, f"SELECT o::text FROM tenure.office o WHERE election = '{election}'")
+
+        async def refused() -> bool:  # A session that is open reads the setting again a moment later.
+            heard[:] = [await row()]
+            try:
+                await store.renew(grant)
+            except Refused as error:
+                heard.append(str(error))
+            return len(heard) > 1
+
+        async def renewed() -> bool:
+            try:
+                return await store.renew(grant) == grant
+            except Refused:
+                return False
+
+        await sql(cluster, "ALTER SYSTEM SET default_transaction_read_only = on")
+        try:
+            await sql(cluster, "SELECT pg_reload_conf()")
+            await until(refused)
+            assert "a standby now, or default_transaction_read_only was set" in heard[1]
+            with pytest.raises(Refused, match="takes no writes: default_transaction_read_only is on"):
+                await store.renew(grant)
+            assert await row() == heard[0]
+        finally:
+            await sql(
+                cluster, "SET default_transaction_read_only = off; ALTER SYSTEM RESET default_transaction_read_only"
+            )
+            await sql(cluster, "SELECT pg_reload_conf()")
+        await until(renewed)
 
 
 async def test_many_that_come_first_make_the_tables_once(cluster: PostgresCluster) -> None:

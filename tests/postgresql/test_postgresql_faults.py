@@ -278,28 +278,6 @@ async def test_a_disk_that_is_put_back_is_noticed_by_who_has_seen_more(cluster: 
         assert again.token > grant.token + 1
 
 
-async def test_whoever_waits_is_told_also_after_the_listening_connection_was_ended(cluster: PostgresCluster) -> None:
-    election = a_name()
-    async with from_url(cluster.url) as store, from_url(cluster.url) as waiter:
-        for serial in (1, 2):
-            grant = await wins(store, bid(election, ttl_ns=60 * 10**9))
-            wait = await waits(waiter, bid(election))
-            waiting = asyncio.create_task(waiter.changed(wait))
-            await until(lambda: _waits(waiter, election))
-            if serial == 2:
-                await sql(cluster, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")
-            await wins_in_time(store, grant.bid)
-            await store.release(grant.bid)
-            with anyio.fail_after(LIMIT_S):
-                try:
-                    await waiting
-                except StoreError:  # It was looking when its connection was ended. Whoever hears that asks again.
-                    await waiter.changed(wait)
-            taken = await wins_in_time(waiter, wait.bid)
-            assert taken.token > grant.token
-            await waiter.release(wait.bid)
-
-
 async def test_a_table_that_is_altered_costs_a_question_and_no_more(cluster: PostgresCluster) -> None:
     schema = f"altered_{token_hex(4)}"
     async with from_url(f"{cluster.url}?schema={schema}") as store:
@@ -307,42 +285,6 @@ async def test_a_table_that_is_altered_costs_a_question_and_no_more(cluster: Pos
         grant = await wins(store, asked)
         await sql(cluster, f"ALTER TABLE {schema}.office ALTER advertised TYPE varchar(4096), ADD note text")
         assert await wins_in_time(store, asked) == grant
-
-
-async def _waits(store: PostgresStore, election: str) -> bool:
-    return election in store._lookout._waiting
-
-
-async def test_a_store_that_is_closed_lets_go_of_who_waits_and_takes_no_more(cluster: PostgresCluster) -> None:
-    election = a_name()
-    async with from_url(cluster.url) as store:
-        await wins(store, bid(election))
-        async with from_url(cluster.url) as waiter:
-            wait = await waits(waiter, bid(election))
-            waiting = asyncio.create_task(waiter.changed(wait))
-            await until(lambda: _waits(waiter, election))
-        with pytest.raises(Unreachable, match="the store was closed"):
-            await waiting
-        with pytest.raises(Unreachable, match="the store is not open"):
-            await waiter.claim(wait.bid)
-
-
-async def test_a_store_that_is_closed_while_it_begins_to_listen_lets_go_of_who_waits(cluster: PostgresCluster) -> None:
-    begun = asyncio.Event()
-
-    async def never() -> object:
-        begun.set()
-        return await asyncio.Event().wait()
-
-    async with from_url(cluster.url) as store:
-        election = a_name()
-        await wins(store, bid(election))
-        wait = await waits(store, bid(election))
-        store.engine._listening._connect = never
-        waiting = asyncio.create_task(store.changed(wait))
-        await begun.wait()
-    with anyio.fail_after(LIMIT_S), pytest.raises(Unreachable, match="the store is not open"):
-        await waiting
 
 
 @pytest.mark.timeout(120)

@@ -1,6 +1,6 @@
 """Who waits is told by NOTIFY, over one session that listens; all else goes over one more.
 
-Here standbys look by themselves after 30 s at the earliest, and no lease ends within the hour: what wakes them sooner is NOTIFY.
+With SELDOM they look by themselves after 30 s at the earliest, and no lease ends within the hour: what wakes them sooner is NOTIFY.
 """
 
 import asyncio
@@ -9,16 +9,18 @@ from secrets import token_hex
 import anyio
 import pytest
 
+from tenure.errors import StoreError, Unreachable
 from tenure.stores.base import Wake
 from tenure.stores.postgresql import PostgresStore, from_url
 from tenure.testing.engines import PgBouncer, PostgresCluster
 from tests.postgresql.watching import stands_by, watched
-from tests.sql_rig import LIMIT_S, bid, sql, until, waits, wins
+from tests.sql_rig import LIMIT_S, bid, sql, until, waits, wins, wins_in_time
 
 pytestmark = pytest.mark.anyio
 
 SELDOM = "?poll=60"
 SOON_S = 25  # A look comes after 30 s to 60 s.
+OURS = "pid <> pg_backend_pid() AND application_name = 'tenure'"
 HOUR_NS = 3600 * 10**9
 
 
@@ -82,3 +84,57 @@ async def test_all_elections_of_a_store_share_one_session_and_those_who_wait_one
 
     with anyio.fail_after(LIMIT_S):
         await until(gone)
+
+
+async def test_whoever_waits_is_told_by_a_look_where_all_sessions_were_ended(cluster: PostgresCluster) -> None:
+    election = token_hex(4)
+    async with from_url(cluster.url) as store, from_url(cluster.url) as waiter:
+        for serial in (1, 2):
+            grant = await wins(store, bid(election, ttl_ns=HOUR_NS))
+            wait = await waits(waiter, bid(election))
+            waiting = asyncio.create_task(waiter.changed(wait))
+            await stands_by(waiter, election)
+            if serial == 2:
+                await sql(cluster, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")
+            await wins_in_time(store, grant.bid)
+            await store.release(grant.bid)
+            with anyio.fail_after(LIMIT_S):
+                try:
+                    await waiting
+                except StoreError:  # It was looking when its connection was ended. Whoever hears that asks again.
+                    await waiter.changed(wait)
+            taken = await wins_in_time(waiter, wait.bid)
+            assert taken.token > grant.token
+            await waiter.release(wait.bid)
+
+
+async def test_a_store_that_is_closed_lets_go_of_who_waits_and_takes_no_more(cluster: PostgresCluster) -> None:
+    election = token_hex(4)
+    async with from_url(cluster.url) as store:
+        await wins(store, bid(election))
+        async with from_url(cluster.url) as waiter:
+            wait = await waits(waiter, bid(election))
+            waiting = asyncio.create_task(waiter.changed(wait))
+            await stands_by(waiter, election)
+        with pytest.raises(Unreachable, match="the store was closed"):
+            await waiting
+        with pytest.raises(Unreachable, match="the store is not open"):
+            await waiter.claim(wait.bid)
+
+
+async def test_a_store_that_is_closed_while_it_begins_to_listen_lets_go_of_who_waits(cluster: PostgresCluster) -> None:
+    begun = asyncio.Event()
+
+    async def never() -> object:
+        begun.set()
+        return await asyncio.Event().wait()
+
+    async with from_url(cluster.url) as store:
+        election = token_hex(4)
+        await wins(store, bid(election))
+        wait = await waits(store, bid(election))
+        store.engine._listening._connect = never
+        waiting = asyncio.create_task(store.changed(wait))
+        await begun.wait()
+    with anyio.fail_after(LIMIT_S), pytest.raises(Unreachable, match="the store is not open"):
+        await waiting
