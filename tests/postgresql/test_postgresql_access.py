@@ -16,7 +16,7 @@ from tenure.errors import ConfigError, Refused, StoreError, Unreachable
 from tenure.model import Grant, Wait
 from tenure.stores.base import Wake
 from tenure.stores.postgresql import from_url
-from tenure.testing.engines import PgBouncer, PostgresCluster, Tls
+from tenure.testing.engines import PgBouncer, PostgresCluster
 from tests.sql_rig import at, bid, sql, until, waits, wins, wins_in_time
 from tests.user import at_home
 
@@ -77,23 +77,6 @@ async def test_a_wrong_password_no_password_and_a_database_that_is_not_there_are
         for option in (f"password_file={secret}", f"passfile={passfile}"):
             async with from_url(f"postgresql://postgres@{endpoint}/postgres?{option}") as store:
                 assert await store.read("x") is None
-
-
-async def test_tls_is_checked_and_tls_on_one_side_only_is_told(cluster: PostgresCluster, tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    ours.mkdir()
-    theirs.mkdir()
-    assert "does not speak TLS" in await refusal_of(f"{cluster.url}?sslmode=require", Unreachable)
-    with PostgresCluster(tls=Tls(ours)) as encrypted:
-        endpoint = encrypted.endpoints[0]
-        async with from_url(encrypted.url) as store:
-            grant = await wins(store, bid("tls"))
-            assert await store.renew(grant) == grant
-        stranger = f"postgresql://postgres@{endpoint}/postgres?sslrootcert={Tls(theirs).ca}"
-        assert "we do not trust" in await refusal_of(stranger, Unreachable)
-        await sql(
-            encrypted, "ALTER SYSTEM SET ssl = off"
-        )  # so that the next line is the server's, not a rule of pg_hba.conf
 
 
 async def test_what_is_not_a_postgresql_is_told_from_one() -> None:

@@ -67,7 +67,7 @@ async def test_an_office_whose_holders_backend_stands_still_is_taken_and_a_renew
 ) -> None:
     election = token_hex(4)
     async with from_url(cluster.url) as store, from_url(cluster.url) as rival:
-        grant = await wins(store, bid(election, ttl_ns=2 * 10**9))
+        grant = await wins(store, bid(election))
         with standing_still(pid := await backend_of(store)):
             with pytest.raises(OutcomeUnknown):
                 await store.renew(grant)  # which is with the server, and is carried out once the backend goes on

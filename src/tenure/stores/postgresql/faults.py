@@ -5,7 +5,7 @@ from typing import Final
 
 import asyncpg
 
-from tenure.clients.tls import brief
+from tenure.clients.tls import brief, untrusted
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.postgresql.schema import grant_for
 from tenure.stores.sql.link import Fault
@@ -83,7 +83,7 @@ def _unreached(error: Exception) -> str:
     if isinstance(error, ConnectionError) and "SSL upgrade" in str(error):
         return "does not speak TLS: use sslmode=disable, or set ssl = on at the server"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"has a certificate that we do not trust ({error.verify_message}): name its authority by sslrootcert"
+        return untrusted(error, authority="sslrootcert", without_name="sslmode=verify-ca")
     if isinstance(error, ssl.SSLError):
         return f"failed to encrypt: {brief(error)}"
     if isinstance(error, ConnectionRefusedError):
