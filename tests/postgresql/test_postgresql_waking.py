@@ -62,9 +62,9 @@ async def test_a_session_that_listens_and_is_ended_is_replaced_and_hears_again(c
 
 
 async def test_all_elections_of_a_store_share_one_session_and_those_who_wait_one_more(cluster: PostgresCluster) -> None:
-    async with from_url(cluster.url) as holder, watched(cluster, SELDOM) as one:
+    async with from_url(cluster.url) as holder, watched(cluster, f"{SELDOM}&timeout=30") as one:
         names = [token_hex(4) for _ in range(12)]
-        await asyncio.gather(*(wins(one.store, bid(name)) for name in names))
+        await asyncio.gather(*(wins(one.store, bid(name, ttl_ns=HOUR_NS)) for name in names))
         assert await one.sessions() == 1
         others = [token_hex(4) for _ in range(12)]
         grants = [await wins(holder, bid(name, ttl_ns=HOUR_NS)) for name in others]
