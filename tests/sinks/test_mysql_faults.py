@@ -95,18 +95,15 @@ def test_a_session_that_the_server_ends_inside_is_an_error_and_the_next_transact
 ) -> None:
     term = SimpleNamespace(fence=account, token=1)
 
-    def end() -> None:
-        query = "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_rows_locked > 0"
-        for number in mariadb.sql(query).split():
-            mariadb.sql(f"KILL {number}")
-
     async def on_loop(sink: MySQLSink) -> None:
         async with sink:
             await sink.seal(account, Token(1))
             with pytest.raises(StoreError):  # noqa: PT012
                 async with sink.transaction(term) as connection, connection.cursor() as cursor:
                     await cursor.execute(WRITE.format(account))
-                    await asyncio.to_thread(end)
+                    await cursor.execute("SELECT CONNECTION_ID()")
+                    [(number,)] = await cursor.fetchall()
+                    await asyncio.to_thread(mariadb.sql, f"KILL {number}")
             async with sink.transaction(term) as connection, connection.cursor() as cursor:
                 await cursor.execute(WRITE.format(account))
 
@@ -114,8 +111,11 @@ def test_a_session_that_the_server_ends_inside_is_an_error_and_the_next_transact
         with sink:
             sink.admit(account, 1)
             with pytest.raises(StoreError), sink.transaction(term) as connection:  # noqa: PT012
-                connection.cursor().execute(WRITE.format(account))
-                end()
+                cursor = connection.cursor()
+                cursor.execute(WRITE.format(account))
+                cursor.execute("SELECT CONNECTION_ID()")
+                [(number,)] = cursor.fetchall()
+                mariadb.sql(f"KILL {number}")
             with sink.transaction(term) as connection:
                 connection.cursor().execute(WRITE.format(account))
 
