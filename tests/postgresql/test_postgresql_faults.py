@@ -127,8 +127,8 @@ async def test_a_standby_is_refused_and_once_promoted_gives_higher_tokens_though
             known = await wins(store, bid(election, holder := Holder.fresh()))
             copied = f"SELECT count(*) FROM tenure.office WHERE token = {known.token}"
 
-            async def is_copied() -> bool:
-                return await sql(pair, copied, second) == "1"
+            async def is_copied() -> bool:  # It may not have the table yet, of which it says nothing.
+                return await asyncio.to_thread(pair.says, second, copied) == "1"
 
             await until(is_copied)
             await sql(pair, "ALTER SYSTEM SET primary_conninfo = ''", second)
@@ -174,7 +174,8 @@ async def _copies_no_more(pair: PostgresCluster) -> bool:
 
 
 async def _is_there(pair: PostgresCluster, election: str) -> bool:
-    return await sql(pair, f"SELECT count(*) FROM tenure.office WHERE election = '{election}'", pair.nodes[1]) == "1"
+    asked = f"SELECT count(*) FROM tenure.office WHERE election = '{election}'"
+    return await asyncio.to_thread(pair.says, pair.nodes[1], asked) == "1"
 
 
 async def test_a_step_of_the_servers_clock_ends_a_lease_early_unless_observers_judge() -> None:
