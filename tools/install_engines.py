@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from tenure.testing.engines.binaries import PACKAGES, packaged
+from tenure.testing.engines.binaries import FAKE_CLOCK, PACKAGES, MissingEngine, fake_clock, packaged
 
 _INSTALL = ("install", "-y", "--no-install-recommends")
 _PATIENCE_S = 300  # A minute is usual. Whoever waits for longer has a network that does not answer.
@@ -19,7 +19,15 @@ _PATIENCE_S = 300  # A minute is usual. Whoever waits for longer has a network t
 def missing() -> list[str]:
     """The packages that are not there."""
     engines = [engine for engine in PACKAGES if not packaged(engine)]
-    return [package for engine in engines for package in PACKAGES[engine]]
+    return [package for engine in engines for package in PACKAGES[engine]] + _missing_clock()
+
+
+def _missing_clock() -> list[str]:
+    try:
+        fake_clock()
+    except MissingEngine:
+        return [FAKE_CLOCK]
+    return []
 
 
 def apt_get() -> list[str] | None:
