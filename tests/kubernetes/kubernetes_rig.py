@@ -14,6 +14,7 @@ from tenure.model import Bid, Grant, Holder, Wait
 from tenure.stores.base import Store
 from tenure.stores.kubernetes import KubernetesStore, from_url
 from tenure.stores.kubernetes.names import lease_for
+from tenure.stores.kubernetes.rights import manifest
 from tenure.testing.engines import EngineFailed, KubernetesCluster
 from tenure.testing.engines.processes import wait_for
 
@@ -107,6 +108,28 @@ def give(cluster: KubernetesCluster, rights: str, user: str, *expected: str) -> 
 
     cluster.kubectl("apply", "--filename=-", stdin=rights)
     assert wait_for(given, LIMIT_S), f"{user} still may not {' '.join(expected)}"
+
+
+def rights_of(user: str) -> str:
+    """The rights of the manifest for this user, in the place of the service account that it names."""
+    text, subject = manifest("default"), '- kind: ServiceAccount\n  name: tenure\n  namespace: "default"\n'
+    assert subject in text
+    return text.replace(subject, f"- kind: User\n  name: {user}\n")
+
+
+def certified(cluster: KubernetesCluster, user: str) -> dict[str, str]:
+    """What a kubeconfig has for somebody who is known by a certificate alone."""
+    assert cluster.tls is not None
+    pair = cluster.tls.issue(user)
+    return {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+
+
+async def stands(url: str, name: str) -> None:
+    """Take the office, keep it and leave it."""
+    async with from_url(url) as store:
+        grant = await wins(store, bid(name))
+        assert await store.renew(grant) == grant
+        await store.release(grant.bid)
 
 
 def bid(election: str, holder: Holder | None = None, serial: int = 1, ttl_ns: int = TTL_NS, advertise: str = "") -> Bid:

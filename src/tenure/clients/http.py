@@ -110,21 +110,23 @@ class Http:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> Answer:
         """Send one request and return its whole answer, all ``within_s``. Raises NotSent or Lost.
 
-        A connection is given up before the request is, so that it can be told which of the two took too long.
+        A connection is given up before the request is, so that it can be told which of the two took too long. With ``tls``
+        only connections are used that were made with it: each shows the client certificate of its beginning to its end.
         """
         connect_within_s = connect_within_s or _CONNECT_PART * within_s
         with _told(within_s):
             async with (
                 asyncio.timeout(within_s),
-                self._request(method, url, connect_within_s, params, headers, body) as response,
+                self._request(method, url, connect_within_s, params, headers, body, tls) as response,
             ):
                 return _answer(response, await _read(response))
 
     @asynccontextmanager
-    async def stream(
+    async def stream(  # noqa: PLR0913  (each is a part of the request, by name)
         self,
         url: str,
         *,
@@ -132,6 +134,7 @@ class Http:
         idle_s: float,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> AsyncIterator["Answer | AsyncIterator[bytes]"]:
         """Ask for an answer that goes on and on, and give its lines; an answer that is no success is given as a whole.
 
@@ -139,7 +142,7 @@ class Http:
         """
         with _told(within_s):
             async with asyncio.timeout(within_s) as limit:
-                async with self._request("GET", url, _CONNECT_PART * within_s, params, headers, None) as response:
+                async with self._request("GET", url, _CONNECT_PART * within_s, params, headers, None, tls) as response:
                     if response.status != 200:  # noqa: PLR2004  (the one status of a stream that has begun)
                         yield _answer(response, await _read(response))
                         return
@@ -154,6 +157,7 @@ class Http:
         params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         body: bytes | None,
+        tls: ssl.SSLContext | None,
     ) -> "aiohttp.client._RequestContextManager":
         if self._session is None:
             raise NotSent("the client is not open")
@@ -169,6 +173,7 @@ class Http:
             timeout=timeout,
             proxy=self._proxy,
             server_hostname=self._server_name,
+            ssl=tls or True,
         )
 
 

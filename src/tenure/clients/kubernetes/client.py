@@ -121,7 +121,13 @@ class KubernetesClient:
             within_s = max(until_s - clock(), 0.001)
             self.request_count += 1
             return await self._http.ask(
-                method, self.access.server + path, within_s=within_s, params=params, headers=headers, body=text
+                method,
+                self.access.server + path,
+                within_s=within_s,
+                params=params,
+                headers=headers,
+                body=text,
+                tls=self.access.credentials.tls,
             )
         except NotSent as error:
             raise Unreachable(self.address, operation, f"{self.access.server}: {error.why}") from error
@@ -139,7 +145,12 @@ class KubernetesClient:
         headers = {**who, **_READING}
         try:
             async with self._http.stream(
-                self.access.server + path, within_s=self.timeout_s, idle_s=idle_s, params=params, headers=headers
+                self.access.server + path,
+                within_s=self.timeout_s,
+                idle_s=idle_s,
+                params=params,
+                headers=headers,
+                tls=self.access.credentials.tls,
             ) as answer:
                 self.request_count += 1
                 if isinstance(answer, Answer):
