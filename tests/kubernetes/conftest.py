@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tenure.stores.kubernetes.rights import manifest
 from tenure.testing.engines import KubernetesCluster
-from tests.kubernetes.kubernetes_rig import give
+from tests.kubernetes.kubernetes_rig import service_account
 
 
 @pytest.fixture
@@ -42,9 +41,5 @@ def configured(cluster: KubernetesCluster, tmp_path: Path) -> Callable[..., str]
 @pytest.fixture
 def account(cluster: KubernetesCluster) -> Iterator[str]:
     """The service account that the manifest is for, with the rights of it; ``kubectl create token tenure`` gives a token."""
-    user = "system:serviceaccount:default:tenure"
-    text = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: tenure, namespace: default}\n---\n"
-    text += manifest("default")
-    give(cluster, text, user, "get", "namespaces/default")
-    yield user
-    cluster.kubectl("delete", "--ignore-not-found", "--filename=-", stdin=text)
+    with service_account(cluster) as user:
+        yield user

@@ -1,23 +1,17 @@
 """Who asks, how that is kept fresh, and what becomes of a tenure whose rights are taken away."""
 
 import asyncio
-import base64
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tenure.errors import Refused, Unreachable
 from tenure.stores.kubernetes import KubernetesStore, from_url
 from tenure.testing.engines import KubernetesCluster, Tls
-from tests.kubernetes.kubernetes_rig import bid, by_kubectl, certified, give, rights_of, stands, wins
+from tests.kubernetes.kubernetes_rig import bid, by_kubectl, certified, expired_token, give, rights_of, stands, wins
 
 pytestmark = pytest.mark.anyio
 
@@ -115,42 +109,10 @@ async def test_a_token_that_is_replaced_in_its_file_is_taken_up_when_the_old_one
         assert await store.renew(grant) == grant
 
 
-@pytest.fixture
-def expired(cluster: KubernetesCluster, account: str) -> str:
-    """A token of the service account, as the cluster itself signed it an hour too long ago."""
-    uid = cluster.kubectl("get", "serviceaccount", "tenure", "--output=jsonpath={.metadata.uid}")
-    ended_s = int(time.time()) - 3600
-    of = {"namespace": "default", "serviceaccount": {"name": "tenure", "uid": uid}}
-    issuer = "https://tenure.example"
-    claims = {
-        "iss": issuer,
-        "sub": account,
-        "aud": [issuer],
-        "exp": ended_s,
-        "iat": ended_s - 60,
-        "nbf": ended_s - 60,
-        "kubernetes.io": of,
-    }
-    return signed(claims, cluster._signer.key)
-
-
-def signed(claims: dict[str, Any], key: Path) -> str:
-    """A JSON web token."""
-
-    def encoded(data: bytes) -> str:
-        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-    signer = serialization.load_pem_private_key(key.read_bytes(), None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    text = ".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "ES256", "typ": "JWT"}, claims))
-    signature = decode_dss_signature(signer.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
-    return f"{text}.{encoded(b''.join(number.to_bytes(32, 'big') for number in signature))}"
-
-
 async def test_a_token_that_has_expired_is_told_of_and_its_successor_is_taken_up(
-    configured: Callable[..., str], cluster: KubernetesCluster, expired: str, tmp_path: Path
+    configured: Callable[..., str], cluster: KubernetesCluster, account: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "token"
+    file, expired = tmp_path / "token", expired_token(cluster, account)
     file.write_text(expired)
     url = configured({"tokenFile": str(file)})
     with pytest.raises(Refused, match=r"Unauthorized; .*expired: log in again") as told:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import Self
 
 import pytest
@@ -114,6 +115,30 @@ async def test_a_tenure_outlives_the_leader_of_the_etcd_below(broken: Kubernetes
         await asyncio.to_thread(leader.kill if how == "killed" else leader.pause)
         await ada.renews(now_ns())
         assert ada.tokens == [term.token]
+
+
+async def test_standbys_ask_once_in_two_ttl_at_most_while_their_leaders_live(broken: KubernetesCluster) -> None:
+    ttl_s, names = 6, [f"asking-{number}" for number in range(10)]
+    async with (
+        tenure.open_store(broken.url) as leading,
+        tenure.open_store(broken.url) as waiting,
+        AsyncExitStack() as leave,
+    ):
+        leaders = [await leave.enter_async_context(Candidate(leading, name, ttl_s)) for name in names]
+        terms = [await leader.leads() for leader in leaders]
+        began_at = now_ns()
+        standbys = [await leave.enter_async_context(Candidate(waiting, name, ttl_s)) for name in names]
+        for standby in standbys:
+            await stands_by(waiting, standby)
+        store = waiting.store
+        assert isinstance(store, KubernetesStore)
+        counted = store.client.request_count
+        # More requests than there are standbys: one of them has asked a second time since it was told to wait. There is no
+        # lower bound to how busy a machine is, and so none to how few requests there are.
+        await until(lambda: store.client.request_count - counted > len(names))
+        assert now_ns() - began_at > 4 * ttl_s * 10**9
+        assert [leader.term for leader in leaders] == terms
+        assert [standby.tokens for standby in standbys] == [[]] * len(names)
 
 
 @pytest.mark.parametrize("fate", ["killed", "frozen"])

@@ -49,6 +49,10 @@ class Lost(Exception):
         super().__init__(why)
 
 
+class Silent(Lost):
+    """The connection stood and nothing broke, but no answer came in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a server said. The names of headers are in lower case."""
@@ -185,7 +189,7 @@ def _told(within_s: float) -> Iterator[None]:
     except aiohttp.ConnectionTimeoutError as error:
         raise NotSent("no connection in time") from error
     except TimeoutError:
-        raise Lost(f"no answer within {within_s:g} s") from None
+        raise Silent(f"no answer within {round(within_s, 1) or within_s:g} s") from None
     except aiohttp.ClientConnectorError as error:
         raise NotSent(why_not(error)) from error
     except aiohttp.ClientHttpProxyError as error:
