@@ -33,8 +33,8 @@ def lacking(request: pytest.FixtureRequest, cluster: KubernetesCluster) -> Itera
     cluster.kubectl("delete", "--filename=-", stdin=text)
 
 
-async def do_everything(url: str, name: str) -> None:
-    """Stand, lead, speak and leave, look at others, and stand by for another."""
+async def do_everything(url: str, name: str) -> list[int]:
+    """Stand, lead, speak and leave, look at others, and stand by for another. Returns the tokens of both tenures."""
     async with from_url(url) as store, from_url(url) as other:
         assert await store.read(name) is None
         grant = await wins(store, bid(name))
@@ -44,7 +44,7 @@ async def do_everything(url: str, name: str) -> None:
         assert await other.ask_to_resign(name) is not None
         assert await other.elections()
         await store.release(grant.bid)
-        await wins(other, bid(name))
+        return [grant.token, (await wins(other, bid(name))).token]
 
 
 async def test_whoever_lacks_one_of_the_rights_of_the_manifest_cannot_stand_and_is_told_which(
@@ -65,6 +65,6 @@ async def test_whoever_has_all_rights_of_the_manifest_lacks_nothing(
     text = rights_of("entitled").replace("name: tenure\n", "name: entitled\n")
     try:
         give(cluster, text, "entitled", "get", "namespaces/default")
-        await do_everything(configured(certified(cluster, "entitled")), "entitled")
+        assert await do_everything(configured(certified(cluster, "entitled")), "entitled") == [1, 2]
     finally:
         cluster.kubectl("delete", "--filename=-", stdin=text)
