@@ -13,6 +13,7 @@ from tenure.errors import StoreError, TenureOver
 from tenure.model import Holder
 from tenure.office.opened import OpenStore, run_there
 from tenure.stores.base import CanList
+from tenure.stores.kubernetes import KubernetesStore
 from tests.peers.lines import say
 from tests.peers.serving import in_background, serve
 
@@ -89,9 +90,11 @@ class Peer:
         say("standing")
 
     async def _is_queued(self, holder: Holder) -> bool:
-        if not self.store.store.traits.queue:
-            return True  # Such an engine does not know who waits, and nobody has to: there is no place to be lost.
         listing = self.store.store
+        # An engine without a queue does not know who waits, and nobody has to: there is no place to be lost. Our store on
+        # Kubernetes tells of those of its own process, once they have seen who leads.
+        if not listing.traits.queue and not isinstance(listing, KubernetesStore):
+            return True
         assert isinstance(listing, CanList)
         try:
             statuses = await run_there(self.store.office, listing.elections())
