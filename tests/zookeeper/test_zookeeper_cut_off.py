@@ -81,6 +81,7 @@ async def ours(election: str, follower: Node, others: str, phase: float) -> bool
             await takes_over(other, answer)
         began_at = now_ns()
         assert [one for one in ada.terms if one._term.valid_until >= began_at or one.valid] == []
+        assert ada.believed_until < began_at
         return led
 
 
