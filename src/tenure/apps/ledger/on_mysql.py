@@ -24,7 +24,7 @@ class MySQLLedger(ServerLedger):
 
     def __init__(self, url: str, idle_s: float) -> None:
         # An UPDATE counts the rows that it has found, as everywhere else, and not those that it has made different.
-        found = {"client_flag": CLIENT.FOUND_ROWS}
+        found: dict[str, Any] = {"client_flag": CLIENT.FOUND_ROWS}
         super().__init__(MySQLSink(url, idle_s=idle_s, **found), AsyncmyDriver(url, found), MySQLDialect())
 
     async def asked(self, raw: Any, ask: Ask | Statement) -> Told:
