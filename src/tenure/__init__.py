@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tenure.model import Incumbent as Incumbent
     from tenure.model import Token as Token
     from tenure.model import Wait as Wait
+    from tenure.office.granted import granted_by as granted_by
     from tenure.office.opened import open_store as open_store
     from tenure.office.tenure import Tenure as Tenure
     from tenure.sinks import guard as guard
@@ -77,6 +78,7 @@ EXPORTS = {
     "Lock": "lock",
     "Store": "stores.base",
     "Tenure": "office.tenure",
+    "granted_by": "office.granted",
     "open_store": "office.opened",
     "Traits": "stores.base",
     "MemoryStore": "stores.memory",

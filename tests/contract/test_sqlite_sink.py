@@ -97,7 +97,8 @@ class GuardRig(TransactionRig):
         with closing(self.connect()) as connection:
             connection.isolation_level = "DEFERRED"
             with connection:
-                guard(connection, term, sealed_only=client.verify is not None)
+                with client.refused.counting():
+                    guard(connection, term, sealed_only=client.verify is not None)
                 insert(connection, term.fence, value)
 
 

@@ -136,7 +136,8 @@ class GuardRig(PyMySQLRig):
             # First, since the contract wants the order of the commits, and numbers are drawn when rows are inserted.
             while True:
                 try:
-                    guard_sync(connection, term, sealed_only=client.verify is not None)
+                    with client.refused.counting():
+                        guard_sync(connection, term, sealed_only=client.verify is not None)
                 except pymysql.OperationalError as error:
                     assert error.args[0] == 1213  # noqa: PT017  (the first one in: who loses begins anew)
                     continue

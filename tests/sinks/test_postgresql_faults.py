@@ -67,7 +67,7 @@ def test_a_seal_that_may_not_end_the_session_says_so_in_one_line(postgresql: Pos
     with PsycopgSink(postgresql.url) as first:
         first.admit(account, 1)
     postgresql.sql("GRANT USAGE ON SCHEMA tenure_fence TO weak")
-    postgresql.sql("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tenure_fence TO weak")
+    postgresql.sql("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tenure_fence TO weak")
     url = postgresql.url.replace("postgres@", "weak@")
 
     async def take_over() -> None:
@@ -80,7 +80,7 @@ def test_a_seal_that_may_not_end_the_session_says_so_in_one_line(postgresql: Pos
         assert "\n" not in str(told.value)
         assert leader.goes_on() == "committed"  # Nobody has succeeded it.
     asyncio.run(take_over())
-    postgresql.sql("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenure_fence FROM weak; DROP OWNED BY weak; DROP ROLE weak")
+    postgresql.sql("REVOKE ALL ON ALL ROUTINES IN SCHEMA tenure_fence FROM weak; DROP OWNED BY weak; DROP ROLE weak")
 
 
 @pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink])

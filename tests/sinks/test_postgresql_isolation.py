@@ -145,21 +145,50 @@ def test_a_guard_that_waits_for_a_seal_sees_what_it_wrote(level: str, postgresql
             await guard(play.look, SimpleNamespace(fence=play.fence, token=2))  # Raises the fence, and keeps it.
             await writing.start()
             checking = asyncio.create_task(guard(play.old, play.term))
-            async with asyncio.timeout(PATIENCE_S):
-                while not checking.done() and not await waits(other):  # noqa: ASYNC110  (only the server knows)
-                    await asyncio.sleep(0.01)
-            assert not checking.done()
+            await until_it_waits(checking, other)
             await sealing.commit()
             with pytest.raises((StaleToken, asyncpg.SerializationError)):
                 await checking
             await writing.rollback()
 
-    async def waits(sink: PostgresSink) -> bool:
-        async with sink.transaction(SimpleNamespace(fence="isolation/looking", token=1)) as connection:
-            query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            return bool(await connection.fetchval(query))
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_commit_that_waits_for_a_seal_sees_what_it_wrote(level: str, postgresql: PostgresCluster) -> None:
+    async def write(old: PostgresSink, play: Game) -> None:
+        async with old.transaction(play.term, level.replace("_", " ")) as connection:
+            await connection.execute("INSERT INTO written (fence, token) VALUES ($1, 1)", play.fence)
+
+    async def run() -> None:
+        sinks = PostgresSink(postgresql.url), PostgresSink(postgresql.url)
+        async with game(postgresql, f"isolation/committing/{level}") as play, sinks[0] as old, sinks[1] as other:
+            await old.seal(play.fence, Token(1))
+            sealing = play.look.transaction()
+            await sealing.start()
+            await guard(play.look, SimpleNamespace(fence=play.fence, token=2))  # Raises the fence, and keeps it.
+            writing = asyncio.create_task(write(old, play))
+            await until_it_waits(writing, other)
+            await sealing.commit()
+            with pytest.raises(StaleToken, match="highest seen is 2"):
+                await writing
+            assert await play.stale_writes() == 0
 
     asyncio.run(run())
+
+
+async def until_it_waits(task: "asyncio.Task[None]", sink: PostgresSink) -> None:
+    """Return when somebody waits for a fence, and make sure that it is this task."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not task.done() and not await is_waited(sink):  # noqa: ASYNC110  (only the server knows)
+            await asyncio.sleep(0.01)
+    assert not task.done()
+
+
+async def is_waited(sink: PostgresSink) -> bool:
+    async with sink.transaction(SimpleNamespace(fence="isolation/looking", token=1)) as connection:
+        query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        return bool(await connection.fetchval(query))
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ SURFACE = [
     "VirtualClock",
     "Wait",
     "errors",
+    "granted_by",
     "guard",
     "open_store",
     "sinks",

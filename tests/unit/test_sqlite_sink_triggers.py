@@ -249,6 +249,7 @@ def test_through_the_sink_a_triggers_refusal_is_a_stale_token(connect: Open, pat
         assert len(rows(first)) == 2
         with sink.transaction(term(7)) as connection:  # The sink is free again.
             connection.execute("INSERT INTO ledger (value) VALUES ('kept')")
+        assert (sink.refused.stale, sink.refused.unverified) == (1, 0)
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the shell of SQLite is not installed")

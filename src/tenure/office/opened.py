@@ -93,6 +93,10 @@ async def run_there(office: Office, coroutine: Any) -> Any:
 
 def wait_there(office: Office, coroutine: Any) -> Any:
     """Wait, in the user's thread, for what runs on the office's loop. If interrupted, what runs there is cancelled."""
+    if office.is_here():
+        coroutine.close()
+        rule = "must not be waited for on its own thread, where hooks are called: hand it to a thread of yours"
+        raise ConfigError("office", "waits for itself", rule)
     future = office.submit(coroutine)
     try:
         return future.result()

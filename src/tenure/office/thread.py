@@ -89,6 +89,10 @@ class Office:
         if self.pid != os.getpid():
             raise ConfigError(what, f"made in process {self.pid}", "is not this process's: make it anew after the fork")
 
+    def is_here(self) -> bool:
+        """Say whether this is the office's own thread: one that waits there for the office waits for ever."""
+        return threading.current_thread() is self._thread
+
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine on the office's loop."""
         try:

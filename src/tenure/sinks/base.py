@@ -6,14 +6,16 @@ The promises are checked by ``tenure.testing.check_sink`` against the real syste
 3. The fence is as durable as the data, and fences of different names know nothing of each other.
 4. Once ``seal`` has returned, nothing older lands, whether or not it had begun before.
 5. With ``verify=``, a token higher than any seen raises the fence only after it was confirmed.
+6. Every write and every seal that it refuses is counted in ``refused``, once, by its reason.
 
-How one writes differs from system to system, so ``seal`` is all that sinks have in common.
+How one writes differs from system to system, so ``seal`` is all that an election needs of a sink.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from tenure.model import Token
+from tenure.sinks.refusals import Refusals
 
 Verify = Callable[[str, Token], bool | Awaitable[bool]]
 """Says whether the store really has granted this token for this fence. Asked only for tokens higher than any seen."""
@@ -43,4 +45,13 @@ class Sink(Protocol):
         if ``verify=`` would not confirm it, and StoreError if the system could not be asked or did not answer. A seal
         that was cancelled may still take place, which is harmless: the store has granted that token to nobody else.
         """
+        ...
+
+
+class CountingSink(Sink, Protocol):
+    """A sink that keeps all of the promises above, and so says what it has refused."""
+
+    @property
+    def refused(self) -> Refusals:
+        """How many writes and seals were refused through this object."""
         ...

@@ -14,12 +14,11 @@ from tenure.clients.consul.client import ConsulClient
 from tenure.clients.consul.failures import Conflict
 from tenure.clients.consul.messages import Op, Pair, delete, put, put_if_unchanged, unchanged
 from tenure.clients.consul.settings import settings_of
-from tenure.errors import OutcomeUnknown, StaleToken, UnverifiedToken
+from tenure.errors import OutcomeUnknown
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.over_client import ClientSink
-from tenure.sinks.verifying import confirmed
 
 FENCES: Final = "tenure/fence/"
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
@@ -106,13 +105,10 @@ class ConsulSink(ClientSink[ConsulClient]):
         for _ in range(_TRIES_MAX):
             found = await self._client.get(key, operation="seal")
             highest = 0 if found is None else number_in(found.value, key, self._client.address)
-            if highest > token:
-                raise StaleToken(token, highest)
+            await self.judge(fence, token, highest)
             if found is not None and highest == token:
                 self._sealed[fence] = token, found.modify_index
                 return
-            if self.verify is not None and not await confirmed(self.verify, fence, token):
-                raise UnverifiedToken(token, highest)
             raised = put_if_unchanged(key, own, 0, 0 if found is None else found.modify_index)
             try:
                 (written,) = await self._client.txn([raised], operation="seal")

@@ -20,12 +20,11 @@ from tenure.clients.etcd.messages import (
     modified,
 )
 from tenure.clients.etcd.opening import client_of
-from tenure.errors import OutcomeUnknown, StaleToken, UnverifiedToken
+from tenure.errors import OutcomeUnknown
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.over_client import ClientSink
-from tenure.sinks.verifying import confirmed
 
 FENCES: Final = "tenure/fence/"
 _TRIES_MAX: Final = (
@@ -107,13 +106,10 @@ class EtcdSink(ClientSink[EtcdClient]):
         for _ in range(_TRIES_MAX):
             found = (await self._client.range(Range(key), operation="seal")).kvs
             highest = number_in(found[0].value, key.decode("utf-8", "replace"), self._client.address) if found else 0
-            if highest > token:
-                raise StaleToken(token, highest)
+            await self.judge(fence, token, highest)
             if found and found[0].value == own:
                 return
             # The same number in another spelling ("7", mended by hand) is written anew: writers compare the value.
-            if highest < token and self.verify is not None and not await confirmed(self.verify, fence, token):
-                raise UnverifiedToken(token, highest)
             seen = modified(key, found[0].mod_revision if found else 0)
             if (await self._client.txn(Txn((seen,), (Put(key, own),), ()), operation="seal")).succeeded:
                 return

@@ -25,11 +25,11 @@ from typing import Any, Final, Self
 from tenure.clients.kubernetes import Conflict, KubernetesClient, NotThere, settings_of
 from tenure.clients.kubernetes.client import Object
 from tenure.clients.kubernetes.resources import Resource
-from tenure.errors import ConfigError, Refused, StaleToken, UnverifiedToken
+from tenure.errors import ConfigError, Refused
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.judging import JudgingSink
 from tenure.sinks.kubernetes_policy import fenceable
-from tenure.sinks.verifying import confirmed
 
 TOKEN: Final = "tenure/token"
 FENCE: Final = "tenure/fence"
@@ -68,7 +68,7 @@ class BoundKubernetes:
         return await self._sink.update(self._term, name, change)
 
 
-class KubernetesSink:
+class KubernetesSink(JudgingSink):
     """Objects that refuse writes of a leader that was succeeded: ``async with KubernetesSink(url, "configmaps/books") as sink``.
 
     ``url`` is one as for ``open_store``; its namespace is where the objects are. Each object is named by its resource and its
@@ -83,7 +83,7 @@ class KubernetesSink:
     def __init__(self, url: str, *objects: str, verify: Verify | None = None, **options: str) -> None:
         if not objects:
             raise ConfigError("objects", "none", "must name what is written to, such as configmaps/books")
-        self.verify = verify
+        super().__init__(verify)
         self._settings = settings_of(url, **options)
         self._objects = objects
         for name in objects:
@@ -125,12 +125,9 @@ class KubernetesSink:
         for _ in range(_TRIES_MAX):
             found = await self._find(operation, resource, new=change is None)
             highest = self._highest(operation, name, fence, found)
-            if highest > token:
-                raise StaleToken(token, highest)
+            await self.judge(fence, token, highest)
             if change is None and found is not None and highest == token:
                 return found
-            if highest < token and self.verify is not None and not await confirmed(self.verify, fence, token):
-                raise UnverifiedToken(token, highest)
             body = _made(resource.name) if found is None else deepcopy(found)
             if change is not None:
                 change(body)

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tenure.sinks.base import Verify
+from tenure.sinks.judging import JudgingSink
 
 
 class _Client(AbstractAsyncContextManager[Any], Protocol):
@@ -15,13 +16,14 @@ class _Client(AbstractAsyncContextManager[Any], Protocol):
 C = TypeVar("C", bound=_Client)
 
 
-class ClientSink(Generic[C]):
+class ClientSink(JudgingSink, Generic[C]):
     """A sink whose fences are kept under names that begin with ``fences``."""
 
     kind: str
 
     def __init__(self, client: C, *, owns: bool, fences: str, verify: Verify | None) -> None:
-        self.verify, self._fences = verify, fences
+        super().__init__(verify)
+        self._fences = fences
         self._client, self._owns = client, owns
 
     def __repr__(self) -> str:

@@ -13,12 +13,11 @@ from tenure.clients.redis import RedisClient, Script, settings_of
 from tenure.clients.redis.failures import words
 from tenure.clients.redis.resp import Argument, Fault, Reply
 from tenure.clients.redis.settings import REDLOCK
-from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, Refused
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
 from tenure.sinks.over_client import ClientSink
-from tenure.sinks.verifying import confirmed
 
 Command = Sequence[Argument]
 """A command of Redis with its arguments, such as ``("SET", "key", "value")``."""
@@ -170,13 +169,10 @@ return {{1, body(keys, arguments)}}
             found = await self._client.call("GET", key, operation="seal")
             seen = found if isinstance(found, bytes) else b""
             highest = number_in(seen, key, self._client.address) if seen else 0
-            if highest > token:
-                raise StaleToken(token, highest)
+            await self.judge(fence, token, highest)
             if seen == own.encode():
                 return
             # The same number in another spelling ("7", mended by hand) is written anew: writers compare the text.
-            if highest < token and self.verify is not None and not await confirmed(self.verify, fence, token):
-                raise UnverifiedToken(token, highest)
             if await self._client.run(_SEAL, [key], [seen, own], operation="seal"):
                 return
         raise OutcomeUnknown(self._client.address, "seal", "the fence changed with every try")

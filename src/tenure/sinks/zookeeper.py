@@ -30,11 +30,11 @@ from tenure.clients.zookeeper.wire import (
     sync,
 )
 from tenure.clock import BootClock
-from tenure.errors import OutcomeUnknown, Refused, StaleToken, UnverifiedToken
+from tenure.errors import OutcomeUnknown, Refused
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.digits import digits_of, number_in
-from tenure.sinks.verifying import confirmed
+from tenure.sinks.judging import JudgingSink
 
 FENCES: Final = "/.tenure-fences"
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
@@ -74,7 +74,7 @@ class BoundZooKeeper:
         return await self._sink.multi(self._term, *parts)
 
 
-class ZooKeeperSink:
+class ZooKeeperSink(JudgingSink):
     """Nodes in an ensemble that refuse writes of a leader that was succeeded: ``async with ZooKeeperSink(url) as sink``.
 
     ``url`` is one as for ``open_store``. Its chroot goes before ``fences``, below which the fences are, and before nothing
@@ -85,7 +85,7 @@ class ZooKeeperSink:
     """
 
     def __init__(self, url: str, *, fences: str = FENCES, verify: Verify | None = None, **options: str) -> None:
-        self.verify = verify
+        super().__init__(verify)
         self.settings: Settings = settings_of(url, **options)
         self._fences = self.settings.chroot + fences
         self._asking = Asking(self.settings, SESSION_MS, BootClock())
@@ -150,13 +150,9 @@ class ZooKeeperSink:
         """Say whether the fence stands at ``token`` now. False: somebody came between."""
         path, own = self._path(fence), digits_of(token)
         highest, version, children = await self._look(session, path)
-        if highest > token:
-            raise StaleToken(token, highest)
+        await self.judge(fence, token, highest)
         if own in children:
             return True
-        unseen = highest < token
-        if unseen and self.verify is not None and not await confirmed(self.verify, fence, token):
-            raise UnverifiedToken(token, highest)
         return await self._raise(session, path, own, version, children)
 
     async def _raise(self, session: Session, path: str, own: str, version: int | None, children: list[str]) -> bool:

@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from tenure.errors import StaleToken, UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
-from tenure.sinks.base import Sink
+from tenure.sinks.base import CountingSink
 from tenure.testing.rig import expect
 from tenure.testing.sink_rig import SinkPlay, SinkPromises, SinkRig, SinkT
 
@@ -26,6 +26,7 @@ SINK_CONTRACT = SinkPromises()
 _WRITER_COUNT = 50
 _CLIENT_COUNT = 5
 _TOKEN_COUNT = 10
+_FORGED = 2**62
 # After how many turns of the event loop a call is cancelled: before it began, while it runs, and perhaps when it is over.
 _CANCELLED_AFTER = (0, 1, 3, 10)
 
@@ -47,7 +48,7 @@ async def check_sink_promise(name: str, make: SinkMake[SinkT]) -> None:
 
 
 @SINK_CONTRACT.keep("newer-is-accepted")
-async def _newer(play: SinkPlay[Sink]) -> None:
+async def _newer(play: SinkPlay[CountingSink]) -> None:
     first, second = await play.enter(2)
     await play.accepts(first, play.term(1), "one")
     await play.accepts(second, play.term(2), "two")
@@ -55,14 +56,14 @@ async def _newer(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("equal-is-accepted")
-async def _equal(play: SinkPlay[Sink]) -> None:
+async def _equal(play: SinkPlay[CountingSink]) -> None:
     first, second = await play.enter(2)
     for client, value in ((first, "one"), (first, "two"), (second, "three")):
         await play.accepts(client, play.term(7), value)
 
 
 @SINK_CONTRACT.keep("older-is-refused")
-async def _older(play: SinkPlay[Sink]) -> None:
+async def _older(play: SinkPlay[CountingSink]) -> None:
     leader, successor = await play.enter(2)
     await play.accepts(leader, play.term(7), "old")
     await play.accepts(successor, play.term(9), "new")
@@ -73,7 +74,7 @@ async def _older(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("seal-refuses-older-at-once")
-async def _seal(play: SinkPlay[Sink]) -> None:
+async def _seal(play: SinkPlay[CountingSink]) -> None:
     leader, successor = await play.enter(2)
     await play.accepts(leader, play.term(1), "old")
     await successor.seal(play.fence, Token(2))
@@ -83,7 +84,7 @@ async def _seal(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("seal-is-idempotent")
-async def _seal_again(play: SinkPlay[Sink]) -> None:
+async def _seal_again(play: SinkPlay[CountingSink]) -> None:
     leader, other = await play.enter(2)
     for client in (leader, leader, other):
         await client.seal(play.fence, Token(3))
@@ -92,7 +93,7 @@ async def _seal_again(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("stale-seal-is-refused")
-async def _stale_seal(play: SinkPlay[Sink]) -> None:
+async def _stale_seal(play: SinkPlay[CountingSink]) -> None:
     leader, successor = await play.enter(2)
     await successor.seal(play.fence, Token(5))
     await play.refuses_seal(leader, play.term(4), StaleToken(4, 5))
@@ -102,7 +103,7 @@ async def _stale_seal(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("tokens-are-exact")
-async def _exact(play: SinkPlay[Sink]) -> None:
+async def _exact(play: SinkPlay[CountingSink]) -> None:
     # Where numbers are floating-point somewhere on the way (Lua, JSON), 2⁵³ and 2⁵³ + 1 are one.
     (client,) = await play.enter()
     for token in (2**53 + 1, TOKEN_MAX):
@@ -112,7 +113,7 @@ async def _exact(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("fences-are-independent")
-async def _independent(play: SinkPlay[Sink]) -> None:
+async def _independent(play: SinkPlay[CountingSink]) -> None:
     (client,) = await play.enter()
     await play.accepts(client, play.term(9), "nine")
     # Names that begin like the first or mean something in SQL, in a path or in a pattern: none may make one fence of two.
@@ -125,7 +126,7 @@ async def _independent(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("fence-survives-reopening")
-async def _reopened(play: SinkPlay[Sink]) -> None:
+async def _reopened(play: SinkPlay[CountingSink]) -> None:
     async with play.rig.open() as client:
         await play.accepts(client, play.term(4), "four")
         await client.seal(play.fence, Token(6))
@@ -136,7 +137,7 @@ async def _reopened(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("crash-between-check-and-write-leaves-neither")
-async def _crash(play: SinkPlay[Sink]) -> None:
+async def _crash(play: SinkPlay[CountingSink]) -> None:
     (client,) = await play.enter()
     await play.accepts(client, play.term(1), "one")
     await play.rig.crash_between_check_and_write(play.term(3), "lost")
@@ -149,7 +150,7 @@ async def _crash(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("cancelled-seal-leaves-nothing")
-async def _cancelled(play: SinkPlay[Sink]) -> None:
+async def _cancelled(play: SinkPlay[CountingSink]) -> None:
     client, other = await play.enter(2)
     for token, turn_count in enumerate(_CANCELLED_AFTER, start=1):
         async with anyio.create_task_group() as tasks:
@@ -164,7 +165,7 @@ async def _cancelled(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("fifty-writers-never-go-down")
-async def _fifty(play: SinkPlay[Sink]) -> None:
+async def _fifty(play: SinkPlay[CountingSink]) -> None:
     clients = await play.enter(_CLIENT_COUNT)
     told: dict[str, int] = {}
 
@@ -193,7 +194,7 @@ async def _fifty(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("unverified-token-is-refused")
-async def _unverified(play: SinkPlay[Sink]) -> None:
+async def _unverified(play: SinkPlay[CountingSink]) -> None:
     last_granted = 10
 
     async def verify(_: str, token: Token) -> bool:
@@ -210,7 +211,7 @@ async def _unverified(play: SinkPlay[Sink]) -> None:
 
 
 @SINK_CONTRACT.keep("known-tokens-are-not-verified-again")
-async def _known(play: SinkPlay[Sink]) -> None:
+async def _known(play: SinkPlay[CountingSink]) -> None:
     asked: list[tuple[str, int]] = []
 
     async def verify(fence: str, token: Token) -> bool:
@@ -225,3 +226,32 @@ async def _known(play: SinkPlay[Sink]) -> None:
     await play.refuses_seal(client, play.term(4), StaleToken(4, 5))
     await play.refuses(client, play.term(4), StaleToken(4, 5))
     expect(asked == [(play.fence, 5)], f"one new token came, and {asked} were to be verified")
+
+
+@SINK_CONTRACT.keep("refusals-are-counted")
+async def _counted(play: SinkPlay[CountingSink]) -> None:
+    last_granted = 9
+
+    async def verify(_: str, token: Token) -> bool:
+        return token <= last_granted
+
+    client, other = await play.enter(2, verify=verify)
+    await client.seal(play.fence, Token(7))
+    await play.accepts(client, play.term(7), "honest")
+    play.counts(client, stale=0, unverified=0)
+    await play.refuses_seal(client, play.term(_FORGED), UnverifiedToken(_FORGED, 7))
+    play.counts(client, stale=0, unverified=1)
+    await play.refuses(client, play.term(_FORGED), UnverifiedToken(_FORGED, 7))
+    play.counts(client, stale=0, unverified=2)
+    await play.refuses(client, play.term(6), StaleToken(6, 7))
+    play.counts(client, stale=1, unverified=2)
+    await play.refuses_seal(client, play.term(6), StaleToken(6, 7))
+    play.counts(client, stale=2, unverified=2)
+    await play.accepts(
+        client, play.term(7), "still"
+    )  # What was refused has locked nobody out, neither here nor elsewhere.
+    await other.seal(play.fence, Token(last_granted))
+    await play.accepts(other, play.term(last_granted), "next")
+    await play.refuses(client, play.term(7), StaleToken(7, last_granted))
+    play.counts(client, stale=3, unverified=2)
+    play.counts(other, stale=0, unverified=0)

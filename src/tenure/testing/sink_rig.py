@@ -17,10 +17,10 @@ import anyio
 
 from tenure.errors import StaleToken, TenureError, UnverifiedToken
 from tenure.model import Token
-from tenure.sinks.base import Bound, Sink, Verify
+from tenure.sinks.base import Bound, CountingSink, Verify
 from tenure.testing.rig import expect, told_of
 
-SinkT = TypeVar("SinkT", bound=Sink)
+SinkT = TypeVar("SinkT", bound=CountingSink)
 
 _LIMIT_S = 60  # What a check may take. The longest makes fifty writes; the rest is for systems that are slow to start.
 
@@ -92,6 +92,16 @@ class SinkPlay(Generic[SinkT]):
 
     async def refuses_seal(self, client: SinkT, term: Term, refusal: TenureError) -> None:
         await self._refused(client.seal(term.fence, term.token), f"a seal with token {term.token}", refusal)
+
+    @staticmethod
+    def counts(client: SinkT, stale: int, unverified: int) -> None:
+        """Expect that so many of each kind were refused through this client, and no more."""
+        refused = getattr(client, "refused", None)
+        told = getattr(refused, "stale", None), getattr(refused, "unverified", None)
+        expect(
+            told == (stale, unverified),
+            f"{stale} stale and {unverified} unverified were refused, and it counts {refused}",
+        )
 
     @staticmethod
     async def _refused(call: Awaitable[None], what: str, refusal: TenureError) -> None:

@@ -6,12 +6,11 @@ from functools import partial
 
 from anyio import to_thread
 
-from tenure.errors import ConfigError, UnverifiedToken
+from tenure.errors import ConfigError
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.files.folder import WAIT_S, Change, Content, Folder
-from tenure.sinks.refusals import Refusals
-from tenure.sinks.verifying import confirmed, confirmed_now
+from tenure.sinks.judging import JudgingSink
 
 Path = str | os.PathLike[str]
 
@@ -46,13 +45,7 @@ class BlockingFiles:
     def _write(self, path: Path, content: Content) -> None:
         sink = self._sink
         write = partial(sink.folder.write, self._fence, self._token, path, content)
-        with sink.refused.counting():
-            try:
-                write(known_only=sink.verify is not None)
-            except UnverifiedToken:
-                if not confirmed_now(sink.verify, self._fence, self._token):
-                    raise
-                write(known_only=False)
+        sink.admitted_now(self._fence, self._token, lambda known_only: write(known_only=known_only))
 
 
 class BoundFiles:
@@ -86,10 +79,10 @@ class BoundFiles:
     async def _write(self, path: Path, content: Content) -> None:
         sink, term = self._sink, self._term
         write = partial(sink.folder.write, term.fence, term.token, path, content)
-        await sink.admitted(write, term.fence, Token(term.token), abandon=False)
+        await sink.admitted(term.fence, Token(term.token), partial(_in_thread, write, abandon=False))
 
 
-class FileSink:
+class FileSink(JudgingSink):
     """A folder whose files refuse writes of a leader that was succeeded: one fence for all that lies below it.
 
     For local disks of one machine: the lock is ``flock``, which on a network file system may hold for one machine only.
@@ -104,7 +97,7 @@ class FileSink:
         path = os.fspath(folder)
         if not path or "\0" in path:
             raise ConfigError("folder", repr(path), "must be a folder that exists")
-        self.verify, self.refused = verify, Refusals()
+        super().__init__(verify)
         self.folder = Folder(path, f"file sink {path}", wait_s)
 
     def __repr__(self) -> str:
@@ -121,18 +114,9 @@ class FileSink:
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence to ``token`` (see ``Sink``). Waits for the write that is under way, if there is one."""
         # Abandoned if it is cancelled: a late seal harms nobody, and a leader that is over must not wait for a lock.
-        await self.admitted(partial(self.folder.seal, fence, token), fence, token, abandon=True)
-
-    async def admitted(self, call: Callable[..., None], fence: str, token: Token, *, abandon: bool) -> None:
-        """Make ``call`` in a worker thread; a token that it does not know is confirmed first, where that is asked for."""
-        with self.refused.counting():
-            try:
-                await _in_thread(call, known_only=self.verify is not None, abandon=abandon)
-            except UnverifiedToken:
-                if self.verify is None or not await confirmed(self.verify, fence, token):
-                    raise
-                await _in_thread(call, known_only=False, abandon=abandon)
+        seal = partial(self.folder.seal, fence, token)
+        await self.admitted(fence, token, partial(_in_thread, seal, abandon=True))
 
 
-async def _in_thread(call: Callable[..., None], *, known_only: bool, abandon: bool) -> None:
+async def _in_thread(call: Callable[..., None], known_only: bool, *, abandon: bool) -> None:
     await to_thread.run_sync(partial(call, known_only=known_only), abandon_on_cancel=abandon)

@@ -199,9 +199,7 @@ def _begin(isolation: str, fence: str, token: int, idle_ms: int) -> Ask:
 @lru_cache(_TEXTS_MAX)
 def _finish(fence: str, token: int) -> Ask:
     # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
-    # What was presented is gone if the transaction has ended inside. Then there is no token to check, which is refused.
-    shown = f"CASE current_setting('{setting_of(fence)}', true) WHEN '{token:d}' THEN {token:d}::bigint END"
-    return Ask(f"SELECT tenure_fence.guard({literal(fence)}, {shown}); COMMIT", turn="end")
+    return Ask(f"CALL tenure_fence.finish({literal(fence)}, {token:d}, '{setting_of(fence)}'); COMMIT", turn="end")
 
 
 def _ended_inside() -> ConfigError:

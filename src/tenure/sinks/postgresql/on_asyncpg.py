@@ -1,6 +1,8 @@
 """PostgreSQL by asyncpg: a driver for ``LoopSink``."""
 
 import asyncio
+from collections.abc import Awaitable
+from functools import lru_cache
 from typing import Any, Final
 
 import asyncpg
@@ -10,6 +12,7 @@ from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
 _CLOSE_S: Final = 2
+_TEXTS_MAX: Final = 256
 # The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
@@ -20,17 +23,17 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
     top: Any = None
     begin_sql = ""
 
-    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109  (asyncpg's)
+    def execute(self, query: str, *args: Any, timeout: float | None = None) -> Awaitable[str]:
         """Execute, but for a ROLLBACK where there is nothing to roll back.
 
         A sink commits by a message of its own, and has asyncpg forget the transaction by rolling it back. It begins by one of its
-        own, too, which has more in it than asyncpg's.
+        own, too, which has more in it than asyncpg's. It is not a coroutine of ours: every statement would pay for that.
         """
         if query.startswith("ROLLBACK;") and not self.is_in_transaction():
-            return "ROLLBACK"
+            return _rolled_back()
         if self.begin_sql:
             query, self.begin_sql = self.begin_sql, ""
-        done: str = await super().execute(query, *args, timeout=timeout)
+        done: Awaitable[str] = super().execute(query, *args, timeout=timeout)
         return done
 
 
@@ -57,8 +60,7 @@ class AsyncpgDriver:
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         try:
             if ask.turn == "begin":
-                level = ask.sql.partition(";")[0].partition("LEVEL ")[2].lower().replace(" ", "_")
-                raw.top, raw.begin_sql = raw.transaction(isolation=level or None), ask.sql
+                raw.top, raw.begin_sql = raw.transaction(isolation=_level_of(ask.sql)), ask.sql
                 await raw.top.start()
             elif ask.turn == "end":
                 await self._end(raw, ask.sql)
@@ -100,6 +102,15 @@ class AsyncpgDriver:
 
     async def settle(self) -> None:
         await asyncio.gather(*self._closing)
+
+
+async def _rolled_back() -> str:
+    return "ROLLBACK"
+
+
+@lru_cache(_TEXTS_MAX)
+def _level_of(begin: str) -> str | None:
+    return begin.partition(";")[0].partition("LEVEL ")[2].lower().replace(" ", "_") or None
 
 
 def _trouble(error: BaseException) -> Trouble:

@@ -8,15 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from anyio import to_thread
 
-from tenure.errors import ConfigError, OutcomeUnknown, Refused, TenureError, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, TenureError
 from tenure.model import Token
 from tenure.model import token as checked
 from tenure.sinks.base import Bound, Verify
-from tenure.sinks.refusals import Refusals
+from tenure.sinks.judging import JudgingSink
 from tenure.sinks.s3.bucket import Bucket, connect_to
 from tenure.sinks.s3.draft import Change, Content, Draft
 from tenure.sinks.s3.manifest import MANIFEST_MAX_BYTES, written
-from tenure.sinks.verifying import confirmed
 
 _WITHIN_S: Final = 30.0
 _PAUSE_S: Final = 0.02
@@ -53,7 +52,7 @@ class BoundS3:
         await self._sink.write(self._term, {name: change})
 
 
-class S3Sink:
+class S3Sink(JudgingSink):
     """A prefix of a bucket that refuses writes of a leader that was succeeded, by the S3 API's conditional puts.
 
     Objects are read by ``get``, under the names that they were put with. Their data lies below ``<prefix>.tenure/``, under keys
@@ -79,7 +78,8 @@ class S3Sink:
             raise ConfigError("bucket", "''", "must have a name")
         if prefix and not prefix.endswith("/"):
             raise ConfigError("prefix", prefix, "must end with a slash, or be empty")
-        self.verify, self.refused, self._within_s = verify, Refusals(), within_s
+        super().__init__(verify)
+        self._within_s = within_s
         self.bucket = Bucket(bucket, prefix, connect_to(endpoint_url) if client is None else lambda: client)
         # Threads of this process take turns: they would only beat each other to the manifest.
         self._turn = threading.Lock()
@@ -101,25 +101,23 @@ class S3Sink:
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence of the whole prefix to ``token``, in one step (see ``Sink``)."""
-        await self._admitted(_Work(_named(fence), checked(token), {}, "seal"))
+        await self._carried_out(_Work(_named(fence), checked(token), {}, "seal"))
 
     async def write(self, term: Bound, contents: Mapping[str, Content]) -> None:
         """Change objects under ``term``, all in one step."""
         for name in contents:
             if not 0 < len(name) <= _NAME_MAX:
                 raise ConfigError("name", repr(name)[:_NAME_MAX], f"must be a text of 1 to {_NAME_MAX} characters")
-        await self._admitted(_Work(_named(term.fence), checked(term.token), contents, "write"))
+        await self._carried_out(_Work(_named(term.fence), checked(term.token), contents, "write"))
 
-    async def _admitted(self, work: "_Work") -> None:
+    async def _carried_out(self, work: "_Work") -> None:
         # A seal is abandoned if it is cancelled: a late one harms nobody, and a leader that is over must not wait.
         abandon = work.operation == "seal"
-        with self.refused.counting():
-            try:
-                await to_thread.run_sync(self._change, work, self.verify is not None, abandon_on_cancel=abandon)
-            except UnverifiedToken:
-                if self.verify is None or not await confirmed(self.verify, work.fence, work.token):
-                    raise
-                await to_thread.run_sync(self._change, work, False, abandon_on_cancel=abandon)
+
+        async def attempt(known_only: bool) -> None:
+            await to_thread.run_sync(self._change, work, known_only, abandon_on_cancel=abandon)
+
+        await self.admitted(work.fence, work.token, attempt)
 
     def _get(self, name: str) -> bytes | None:
         for _ in range(_READS_MAX):

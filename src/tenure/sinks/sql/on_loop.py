@@ -14,6 +14,7 @@ from typing import Generic, Protocol, Self
 from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.judging import JudgingSink
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
 from tenure.sinks.sql.talk import Ask, Raw, Rows, T, Talk, Trouble, carry_out, checked
@@ -68,7 +69,8 @@ class LoopTransaction(Generic[Raw]):
         self._fence, self._token = term.fence, checked(term.fence, term.token)
 
     async def __aenter__(self) -> Raw:
-        self._kept: Kept[Raw] = await self._sink.begin(self._fence, self._token, self._isolation)
+        with self._sink.refused.counting():
+            self._kept: Kept[Raw] = await self._sink.begin(self._fence, self._token, self._isolation)
         return self._kept.raw
 
     async def __aexit__(
@@ -76,10 +78,11 @@ class LoopTransaction(Generic[Raw]):
     ) -> None:
         sink, kept = self._sink, self._kept
         try:
-            if error is None:
-                await sink.finish(kept, self._fence, self._token)
-            elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.
-                await sink.undo(kept, error, self._fence, self._token)
+            with sink.refused.counting():
+                if error is None:
+                    await sink.finish(kept, self._fence, self._token)
+                elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.
+                    await sink.undo(kept, error, self._fence, self._token)
         finally:
             sink.give_back(kept)
 
@@ -97,13 +100,14 @@ class BoundOnLoop(Generic[Raw]):
         return LoopTransaction(self._sink, self._term, isolation)
 
 
-class LoopSink(Generic[Raw]):
+class LoopSink(JudgingSink, Generic[Raw]):
     """What all sinks over drivers that await have in common."""
 
     def __init__(
         self, dialect: Dialect, driver: LoopDriver[Raw], limits: Limits, connections_max: int, verify: Verify | None
     ) -> None:
-        self.verify, self.name = verify, driver.address
+        super().__init__(verify)
+        self.name = driver.address
         self._flow, self._driver = Flow(dialect, limits), driver
         self._room = asyncio.Semaphore(connections_max)
         self._idle: list[Kept[Raw]] = []
@@ -139,12 +143,7 @@ class LoopSink(Generic[Raw]):
         Waits for transactions that have checked an older token. After ``wait_s`` it has the server end their sessions.
         """
         number = checked(fence, token)
-        try:
-            await self._seal(fence, number, may_raise=self.verify is None)
-        except UnverifiedToken:
-            if self.verify is None or not await confirmed(self.verify, fence, number):
-                raise
-            await self._seal(fence, number, may_raise=True)
+        await self.admitted(fence, number, lambda known_only: self._seal(fence, number, may_raise=not known_only))
 
     async def _seal(self, fence: str, token: Token, *, may_raise: bool) -> None:
         limits = self._flow.limits
@@ -225,11 +224,11 @@ class LoopSink(Generic[Raw]):
 
     async def begin(self, fence: str, token: Token, isolation: str) -> Kept[Raw]:
         """Return a connection on which a transaction is open. It must be given back."""
-
-        def opened(kept: Kept[Raw]) -> Talk[UnverifiedToken | None]:
-            return self._flow.begin(kept, fence, token, isolation, may_raise=self.verify is None)
-
-        kept, refusal = await self._on_any("begin", opened)
+        # Not a function in here: its annotations would be evaluated with every transaction, which takes longer than all the rest.
+        may_raise = self.verify is None
+        kept, refusal = await self._on_any(
+            "begin", lambda kept: self._flow.begin(kept, fence, token, isolation, may_raise=may_raise)
+        )
         if refusal is None:
             return kept
         begun = False

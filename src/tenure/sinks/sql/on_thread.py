@@ -17,10 +17,11 @@ from anyio import fail_after, to_thread
 from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.judging import JudgingSink
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
 from tenure.sinks.sql.talk import Ask, Raw, Rows, T, Talk, Trouble, carried_out, checked
-from tenure.sinks.verifying import confirmed, confirmed_now
+from tenure.sinks.verifying import confirmed_now
 
 
 class ThreadDriver(Protocol[Raw]):
@@ -67,7 +68,8 @@ class ThreadTransaction(Generic[Raw]):
         self._fence, self._token = term.fence, checked(term.fence, term.token)
 
     def __enter__(self) -> Raw:
-        self._kept: Kept[Raw] = self._sink.begin(self._fence, self._token, self._isolation)
+        with self._sink.refused.counting():
+            self._kept: Kept[Raw] = self._sink.begin(self._fence, self._token, self._isolation)
         return self._kept.raw
 
     def __exit__(
@@ -75,10 +77,11 @@ class ThreadTransaction(Generic[Raw]):
     ) -> None:
         sink, kept = self._sink, self._kept
         try:
-            if error is None:
-                sink.finish(kept, self._fence, self._token)
-            elif isinstance(error, Exception):  # Not if it is interrupted: then there is no time to be polite.
-                sink.undo(kept, error, self._fence, self._token)
+            with sink.refused.counting():
+                if error is None:
+                    sink.finish(kept, self._fence, self._token)
+                elif isinstance(error, Exception):  # Not if it is interrupted: then there is no time to be polite.
+                    sink.undo(kept, error, self._fence, self._token)
         finally:
             sink.give_back(kept)
 
@@ -96,7 +99,7 @@ class BoundOnThread(Generic[Raw]):
         return ThreadTransaction(self._sink, self._term, isolation)
 
 
-class ThreadSink(Generic[Raw]):
+class ThreadSink(JudgingSink, Generic[Raw]):
     """What all sinks over drivers that block have in common."""
 
     blocks = True  # as a Mark
@@ -104,7 +107,8 @@ class ThreadSink(Generic[Raw]):
     def __init__(
         self, dialect: Dialect, driver: ThreadDriver[Raw], limits: Limits, connections_max: int, verify: Verify | None
     ) -> None:
-        self.verify, self.name = verify, driver.address
+        super().__init__(verify)
+        self.name = driver.address
         self._flow, self._driver = Flow(dialect, limits), driver
         self._room = Semaphore(connections_max)
         self._idle: list[Kept[Raw]] = []
@@ -140,12 +144,7 @@ class ThreadSink(Generic[Raw]):
         Waits for transactions that have checked an older token. After ``wait_s`` it has the server end their sessions.
         """
         number = checked(fence, token)
-        try:
-            await self._seal(fence, number, may_raise=self.verify is None)
-        except UnverifiedToken:
-            if self.verify is None or not await confirmed(self.verify, fence, number):
-                raise
-            await self._seal(fence, number, may_raise=True)
+        await self.admitted(fence, number, lambda known_only: self._seal(fence, number, may_raise=not known_only))
 
     async def _seal(self, fence: str, token: Token, *, may_raise: bool) -> None:
         # Abandoned if it is cancelled: a late seal harms nobody, and a leader that is over must not wait for a lock.
@@ -185,14 +184,8 @@ class ThreadSink(Generic[Raw]):
         number, highest = checked(fence, token), self.highest(fence)
         if known_only and number > highest:
             raise UnverifiedToken(number, highest)
-        if number == highest:
-            return
-        try:
-            self._seal_now(fence, number, may_raise=self.verify is None)
-        except UnverifiedToken:
-            if not confirmed_now(self.verify, fence, number):
-                raise
-            self._seal_now(fence, number, may_raise=True)
+        if number != highest:
+            self.admitted_now(fence, number, lambda known: self._seal_now(fence, number, may_raise=not known))
 
     def highest(self, fence: str) -> int:
         """Return the highest token seen; 0: none. It may be larger by the time that you read it."""
@@ -229,11 +222,11 @@ class ThreadSink(Generic[Raw]):
 
     def begin(self, fence: str, token: Token, isolation: str) -> Kept[Raw]:
         """Return a connection on which a transaction is open. It must be given back."""
-
-        def opened(kept: Kept[Raw]) -> Talk[UnverifiedToken | None]:
-            return self._flow.begin(kept, fence, token, isolation, may_raise=self.verify is None)
-
-        kept, refusal = self._on_any("begin", opened)
+        # Not a function in here: its annotations would be evaluated with every transaction, which takes longer than all the rest.
+        may_raise = self.verify is None
+        kept, refusal = self._on_any(
+            "begin", lambda kept: self._flow.begin(kept, fence, token, isolation, may_raise=may_raise)
+        )
         if refusal is None:
             return kept
         begun = False

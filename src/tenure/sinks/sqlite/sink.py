@@ -14,13 +14,15 @@ from typing import Self, TypeVar
 
 from anyio import to_thread
 
-from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, StoreError, Unreachable, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, StoreError, Unreachable
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
+from tenure.sinks.judging import JudgingSink
+from tenure.sinks.refusals import REFUSED
 from tenure.sinks.sqlite.line import Connect, Line
 from tenure.sinks.sqlite.row import HOLD, RAISE, highest_of
 from tenure.sinks.sqlite.triggers import stale_fence
-from tenure.sinks.verifying import confirmed, confirmed_now
+from tenure.sinks.verifying import confirmed_now
 
 T = TypeVar("T")
 
@@ -37,20 +39,21 @@ class BoundSQLite:
     raises is sqlite3's.
     """
 
-    __slots__ = ("_fence", "_line", "_statement", "_token", "_verify")
+    __slots__ = ("_fence", "_line", "_sink", "_statement", "_token")
 
     def __init__(self, sink: "SQLiteSink", term: Bound) -> None:
         self._fence, self._token = term.fence, term.token
-        self._line, self._verify = sink.line, sink.verify
+        self._line, self._sink = sink.line, sink
         self._statement = RAISE if sink.verify is None else HOLD
 
     def __enter__(self) -> sqlite3.Connection:
-        try:
+        try:  # Which costs nothing if it is accepted, where ``admitted_now`` would be a part of so short a transaction.
             return self._line.begin(self._fence, self._token, self._statement)
-        except UnverifiedToken:
-            if not confirmed_now(self._verify, self._fence, self._token):
-                raise
-        return self._line.begin(self._fence, self._token, RAISE)
+        except REFUSED as refusal:
+            with self._sink.refused.counting():
+                if isinstance(refusal, StaleToken) or not confirmed_now(self._sink.verify, self._fence, self._token):
+                    raise
+                return self._line.begin(self._fence, self._token, RAISE)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
@@ -61,7 +64,7 @@ class BoundSQLite:
         finally:
             self._line.roll_back()
         if stale is not None:
-            raise stale from error
+            raise self._sink.refused.counted(stale) from error
         if isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_AUTH:
             rule = "must not be used inside: what came after would not be fenced"
             raise ConfigError("transaction", "COMMIT or ROLLBACK", rule) from error
@@ -78,7 +81,7 @@ class BoundSQLite:
             return work(connection)
 
 
-class SQLiteSink:
+class SQLiteSink(JudgingSink):
     """A SQLite database that refuses writes of a leader that was succeeded.
 
     ``database`` is a path, or a function that opens a connection with settings of your own; it must say
@@ -90,7 +93,7 @@ class SQLiteSink:
     """
 
     def __init__(self, database: str | os.PathLike[str] | Connect, *, verify: Verify | None = None) -> None:
-        self.verify = verify
+        super().__init__(verify)
         if callable(database):
             self.name, connect = "sqlite sink", database
         else:
@@ -118,13 +121,7 @@ class SQLiteSink:
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence to ``token`` (see ``Sink``). Waits for the transaction that is under way, if there is one."""
-        verify = self.verify
-        try:
-            await self._seal(fence, token, RAISE if verify is None else HOLD)
-        except UnverifiedToken:
-            if verify is None or not await confirmed(verify, fence, token):
-                raise
-            await self._seal(fence, token, RAISE)
+        await self.admitted(fence, token, lambda known_only: self._seal(fence, token, HOLD if known_only else RAISE))
 
     def close(self) -> None:
         """Close the connection; a transaction that is under way ends first. The sink cannot be used again."""

@@ -1,0 +1,1 @@
+"""The contracts, kept by what needs no server, and broken on purpose."""
