@@ -4,6 +4,7 @@ Three servers of Consul as it is shipped, but for ``raft_multiplier = 1``, as it
 """
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from statistics import median
 
@@ -28,7 +29,8 @@ from tenure.testing.engines import ConsulCluster, MissingEngine
 
 TTL_S = 60.0  # No session is renewed while something else is measured, unless a claim does it.
 CRASHES, CRASH_TTL_S = 6, 10.0  # the shortest that Consul gives as shipped
-LOCK_DELAY_S = 15.0  # likewise: neither side has a fence
+COMMAND_TTL_S = 15.0  # of the sessions of ``consul lock``: it has no setting for that
+LOCK_DELAY_S = 15.0  # as shipped, for whoever has no fence
 
 
 def _raw_side(endpoint: str, name: str) -> Peer:
@@ -37,6 +39,11 @@ def _raw_side(endpoint: str, name: str) -> Peer:
 
 def _go_peer(cluster: ConsulCluster, kind: str, name: str, ttl_s: float) -> Peer:
     command = [str(built("go") / "consul"), kind, f"{name}/.lock", f"{ttl_s:g}", "0"]
+    return Peer(name, command, cluster.environment(cluster.leader()))
+
+
+def _command_peer(cluster: ConsulCluster, name: str) -> Peer:
+    command = [sys.executable, "-m", "tests.peers.consul_peer", cluster.binary.tool, "lock", name]
     return Peer(name, command, cluster.environment(cluster.leader()))
 
 
@@ -68,27 +75,31 @@ def _hand_over(cluster: ConsulCluster) -> Figures:
     yield what, took_s["ours"] / took_s["go"], 1.5, "x", False
 
 
-def _crash(cluster: ConsulCluster) -> Figures:
-    """Kill leaders of ours, with a fence and without, and of Go, whose sessions are of the same length."""
+def _crash(cluster: ConsulCluster, ttl_s: float, whose: str, their_peer: Callable[[str], Peer]) -> Figures:
+    """Kill leaders of ours, with a fence and without, and of others, whose sessions are of the same length, all in one run.
+
+    Those who renew less often are taken over sooner by as much: the engine counts from the last renewal, of which they have two
+    in a ttl and we four. That is no excuse: the goal is to be no slower.
+    """
     fenced_url = f"{cluster.url}?lock_delay=0"  # what it is by itself for whoever declares sinks
     with ExitStack() as stack:
         pairs = []
         for number in range(CRASHES):
-            fenced = [our_peer("election", fenced_url, f"fenced/{number}", CRASH_TTL_S) for _ in range(2)]
-            ours = [our_peer("election", cluster.url, f"crash/{number}", CRASH_TTL_S) for _ in range(2)]
-            theirs = [_go_peer(cluster, "lock", f"go-crash/{number}", CRASH_TTL_S) for _ in range(2)]
+            name = f"crash/{ttl_s:g}/{number}"
+            fenced = [our_peer("election", fenced_url, f"{name}/fenced", ttl_s) for _ in range(2)]
+            ours = [our_peer("election", cluster.url, f"{name}/ours", ttl_s) for _ in range(2)]
+            theirs = [their_peer(f"{name}/theirs") for _ in range(2)]
             for one, other in (fenced, ours, theirs):
                 pairs.append((stack.enter_context(one), stack.enter_context(other)))
-        took_s = takeovers_s(pairs, CRASH_TTL_S)
-    fenced_s, ours_s, go_s = (median(took_s[kind::3]) for kind in range(3))
+        took_s = takeovers_s(pairs, ttl_s)
+    fenced_s, ours_s, theirs_s = (median(took_s[kind::3]) for kind in range(3))
     # The engine ends a session two ttl after it was last renewed, and then keeps the key empty for the lock-delay.
-    floor_s = 2 * CRASH_TTL_S + LOCK_DELAY_S
-    what = f"Consul: leader killed, ttl {CRASH_TTL_S:g} s: takeover, p50"
-    yield f"{what}, with a fence, beyond 2 ttl", fenced_s - 2 * CRASH_TTL_S, 1.0, "s", False
-    yield f"{what}, with a fence / Go api Lock", fenced_s / go_s, 1.0, "x", False
+    floor_s = 2 * ttl_s + LOCK_DELAY_S
+    what = f"Consul: leader killed, ttl {ttl_s:g} s: takeover, p50"
+    yield f"{what}, with a fence, beyond 2 ttl", fenced_s - 2 * ttl_s, 1.0, "s", False
+    yield f"{what}, with a fence / {whose}", fenced_s / theirs_s, 1.0, "x", False
     yield f"{what}, without, beyond 2 ttl + lock-delay", ours_s - floor_s, 1.0, "s", False
-    # Go renews twice in a ttl and we more often, so the time of ours begins later, with the last word.
-    yield f"{what}, without / Go api Lock", ours_s / go_s, 1.1, "x", False
+    yield f"{what}, without / {whose}", ours_s / theirs_s, 1.0, "x", False
 
 
 def figures() -> Figures:
@@ -98,6 +109,9 @@ def figures() -> Figures:
             yield from _pairs(cluster, with_go)
             if with_go:
                 yield from _hand_over(cluster)
-                yield from _crash(cluster)
+                yield from _crash(
+                    cluster, CRASH_TTL_S, "Go api Lock", lambda name: _go_peer(cluster, "lock", name, CRASH_TTL_S)
+                )
+            yield from _crash(cluster, COMMAND_TTL_S, "consul lock", lambda name: _command_peer(cluster, name))
     except MissingEngine as missing:
         left_out(missing)

@@ -4,6 +4,9 @@ No socket is in between: that would hide microseconds behind milliseconds. Block
 difference of their medians is what the guard takes: reading the header, its signature where there is one, the comparison with the
 mark in memory, and the count of requests under way. A leader's web token is one text for a second, so a service verifies it
 once and then knows it; what it takes the first time is a figure of its own.
+
+A durable mark is written once for each new token: exactly once, for a mark that is not written is not durable. SQLite's writes
+are counted by the pages in its log, and those of PostgreSQL by its transaction numbers, which only whoever writes is given.
 """
 
 import asyncio
@@ -11,7 +14,7 @@ import random
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -19,12 +22,14 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from rows import Figures, NotMeasured, exactly
 
 from tenure.model import Token
-from tenure.sinks import MemoryMark, SQLiteMark
+from tenure.sinks import MemoryMark, PostgresSink, PsycopgSink, SQLiteMark
 from tenure.sinks.http import JwtKey, JwtSigner, Presented, Secret
 from tenure.sinks.http.header import value_of
 from tenure.sinks.http.jwt_signing import JwtKeys
+from tenure.testing.engines import MissingEngine, PostgresCluster
 from tenure.web import FencedASGI, FencedWSGI, Guard, Route
 
 ROUNDS, BLOCK = 60, 100
@@ -142,16 +147,63 @@ def _writes_per_token() -> float:
             keeper.execute("PRAGMA journal_mode = WAL")
             _ask(app, _value(1))
             before = log.stat().st_size
-            for token in range(2, 2 + _TOKENS):
-                for _ in range(10):
-                    _ask(app, _value(token))
+            for value in _new_values():
+                _ask(app, value)
             return (log.stat().st_size - before) / (4096 + 24) / _TOKENS
 
 
-def figures() -> Iterator[tuple[str, float, float, str, bool]]:
+def _new_values() -> list[str]:
+    """Return what comes in with requests of one leader after the other, ten of each."""
+    return [_value(token) for token in range(2, 2 + _TOKENS) for _ in range(10)]
+
+
+def _transactions(cluster: PostgresCluster) -> int:
+    """Return the number that the next transaction is given that writes something."""
+    return int(cluster.sql("SELECT pg_snapshot_xmax(pg_current_snapshot())"))
+
+
+def _writes_per_token_threads(cluster: PostgresCluster) -> float:
+    with PsycopgSink(cluster.url) as mark:
+        app = FencedWSGI(_wsgi, Guard([Route("/bills", FENCE)], mark, secrets=[SECRET]))
+        _ask(app, _value(1))
+        before = _transactions(cluster)
+        for value in _new_values():
+            _ask(app, value)
+        return (_transactions(cluster) - before) / _TOKENS
+
+
+async def _writes_per_token_loop(cluster: PostgresCluster) -> float:
+    async def ask(app: FencedASGI, value: str) -> None:
+        headers = [(b"host", b"x"), (b"tenure-token", value.encode())]
+        await app({"type": "http", "method": "POST", "path": "/bills/7", "headers": headers}, _receive, _send)
+
+    async with PostgresSink(cluster.url) as mark:
+        app = FencedASGI(_asgi, Guard([Route("/bills", FENCE)], mark, secrets=[SECRET]))
+        await ask(app, _value(1))
+        before = _transactions(cluster)
+        for value in _new_values():
+            await ask(app, value)
+        return (_transactions(cluster) - before) / _TOKENS
+
+
+def _durable_writes() -> Figures:
+    what = "http: durable writes for a new token, mark in"
+    yield exactly(f"{what} SQLite", _writes_per_token(), 1)
+    kinds = [f"{what} PostgreSQL by asyncpg", f"{what} PostgreSQL by psycopg"]
+    try:
+        with PostgresCluster() as cluster:
+            yield exactly(kinds[0], asyncio.run(_writes_per_token_loop(cluster)), 1)
+        with PostgresCluster() as cluster:
+            yield exactly(kinds[1], _writes_per_token_threads(cluster), 1)
+    except MissingEngine as missing:
+        for kind in kinds:
+            yield NotMeasured(kind, str(missing))
+
+
+def figures() -> Figures:
     us = _microseconds()
     for kind in ("asgi", "wsgi"):
         for how in ("guarded", "signed", "web token"):
             yield f"http: {kind} middleware, {how}, mark in memory", us[f"{kind}, {how}"] - us[kind], 100, "us", False
     yield "http: a web token that was not seen before, ES256", _microseconds_to_verify(), 1000, "us", False
-    yield "http: durable writes for a new token, SQLite mark", _writes_per_token(), 1, "", False
+    yield from _durable_writes()

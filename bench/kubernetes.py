@@ -10,32 +10,37 @@ from collections import Counter
 from contextlib import ExitStack
 from statistics import median
 
+from rows import NotMeasured, exactly, told
 from sides import (
     HERE,
     IDLE_S,
     PAIRS,
+    RESTING_PERCENT,
     SLOW_S,
     Figures,
     Side,
     busy_percent,
     handing_over,
-    has,
-    left_out,
+    lost,
     medians_s,
     our_peer,
     our_side,
     takeovers_s,
     timed,
+    whole_heartbeats,
+    why_no_peer,
 )
 from tests.peers.driver import Peer, start_peer
 
 from tenure.testing.engines import KubernetesCluster, MissingEngine
+from tenure.testing.engines.processes import wait_for
 from tenure.timing import Timing
 
 TTL_S = 15.0  # client-go's own, and so 10 s and 2 s
 HAND_OVERS = 4  # client-go takes seconds over each
 CRASHES = 4
 MANY, MANY_TTL_S = 500, 60.0
+LOOKED_AGAIN_TTLS = 2.5  # By then each standby has looked by itself, however silent its watch was.
 _COUNTED = re.compile(
     r'^apiserver_request_total\{.*resource="leases".*verb="(?P<verb>\w+)".*\} (?P<count>\S+)$', re.MULTILINE
 )
@@ -69,11 +74,11 @@ def _pairs(cluster: KubernetesCluster) -> Figures:
     yield "Kubernetes: claim + release / the same two requests raw", ratio, 1.5, "x", False
 
 
-def _hand_over(cluster: KubernetesCluster, with_go: bool) -> Figures:
+def _hand_over(cluster: KubernetesCluster, no_go: str) -> Figures:
     with ExitStack() as stack:
         ours = [stack.enter_context(our_peer("election", cluster.url, "turns", TTL_S)) for _ in range(2)]
         sides = {"ours": handing_over(*ours)}
-        if with_go:
+        if not no_go:
             theirs = [
                 stack.enter_context(start_peer("go", "release", cluster, "go-turns", f"go-{number}", ttl_s=TTL_S))
                 for number in range(2)
@@ -81,25 +86,24 @@ def _hand_over(cluster: KubernetesCluster, with_go: bool) -> Figures:
             sides["go"] = handing_over(*theirs)
         took_s = medians_s(sides, HAND_OVERS)
     yield "Kubernetes: hand-over between two processes, p50", 1000 * took_s["ours"], 150, "ms", False
-    if with_go:
-        ratio = took_s["go"] / took_s["ours"]
-        yield "Kubernetes: the same with client-go and ReleaseOnCancel takes", ratio, 5, "x", True
+    what = "Kubernetes: the same with client-go and ReleaseOnCancel takes"
+    yield NotMeasured(what, no_go) if no_go else (what, took_s["go"] / took_s["ours"], 5, "x", True)
 
 
-def _crash(cluster: KubernetesCluster, with_go: bool) -> Figures:
+def _crash(cluster: KubernetesCluster, no_go: str) -> Figures:
     with ExitStack() as stack:
         pairs = []
         for number in range(CRASHES):
             ours = [our_peer("election", cluster.url, f"crash-{number}", TTL_S) for _ in range(2)]
             pairs.append((stack.enter_context(ours[0]), stack.enter_context(ours[1])))
-            if with_go:
+            if not no_go:
                 theirs = [
                     stack.enter_context(start_peer("go", "release", cluster, f"go-crash-{number}", who, ttl_s=TTL_S))
                     for who in ("one", "two")
                 ]
                 pairs.append((theirs[0], theirs[1]))
         took_s = takeovers_s(pairs, TTL_S)
-    step = 2 if with_go else 1
+    step = 1 if no_go else 2
     ours_s = median(took_s[::step])
     # The floor: nobody may be in office before a ttl has passed since the last renewal.
     yield (
@@ -109,8 +113,8 @@ def _crash(cluster: KubernetesCluster, with_go: bool) -> Figures:
         "s",
         False,
     )
-    if with_go:
-        yield "Kubernetes: the same / client-go", ours_s / median(took_s[1::2]), 1.0, "x", False
+    what = "Kubernetes: the same / client-go"
+    yield NotMeasured(what, no_go) if no_go else (what, ours_s / median(took_s[1::2]), 1.0, "x", False)
 
 
 def _own_per_second(cluster: KubernetesCluster) -> float:
@@ -122,36 +126,68 @@ def _own_per_second(cluster: KubernetesCluster) -> float:
 
 def _many(cluster: KubernetesCluster) -> Figures:
     heartbeat_s = Timing.of(ttl=MANY_TTL_S).renew_every_ns / 1e9
-    window_s = max(IDLE_S, 2 * heartbeat_s)
+    heartbeats = whole_heartbeats(heartbeat_s)
     watches = _watch_count(cluster)
     own_per_second = _own_per_second(cluster)
-    with our_side(cluster.url, "many", MANY_TTL_S) as peer:
-        kib_each = peer.ask(f"many {MANY}", "held", SLOW_S).fields["kib_each"]
+    what = f"Kubernetes: {MANY} leaders in one process, ttl {MANY_TTL_S:g} s"
+    with our_side(cluster.url, "many", MANY_TTL_S) as leaders:
+        yield f"{what}, each", leaders.ask(f"many {MANY}", "held", SLOW_S).fields["kib_each"], 6.0, "KiB", False
         watches = _watch_count(cluster) - watches
         before, began_s = _count(cluster), time.monotonic()
-        idle_percent = busy_percent(peer, window_s)
+        idle_percent = busy_percent(leaders, heartbeats * heartbeat_s)
         sent = _count(cluster) - before
         per_second = sent.total() / (time.monotonic() - began_s) - own_per_second
+        yield f"{what}, idle", idle_percent, 2.0, "%", False
+        yield exactly(f"{what}, watches", watches, 1)
+        # Whole ones: what falls into the window at its ends is chance.
+        yield f"{what}, requests a second", round(per_second), MANY / heartbeat_s, "", False
+        # The one more is the first, by which the memory of many is measured.
+        each = per_second * heartbeat_s / (MANY + 1)
+        yield exactly(f"{what}, requests for each per heartbeat, in tenths", round(each, 1), 1)
+        yield exactly(f"{what}, tenures lost", lost(leaders), 0)
+        yield from _standbys(cluster, leaders)
     with _raw_side(cluster.url, "raw-renewals") as raw:
         raw.ask(f"keep {MANY / heartbeat_s}", "held", SLOW_S)
-        raw_percent = busy_percent(raw, window_s)
-    beside = f"{MANY / heartbeat_s:.1f} renewals a second, raw on aiohttp with nothing around them: {raw_percent:.2f} %"
-    print(f"beside it: {beside}", file=sys.stderr)
-    what = f"Kubernetes: {MANY} leaders in one process, ttl {MANY_TTL_S:g} s"
-    yield f"{what}, each", kib_each, 6.0, "KiB", False
-    yield f"{what}, idle", idle_percent, 2.0, "%", False
-    yield f"{what}, watches", watches, 1, "", False
-    # One for each in a heartbeat, and whole ones: what falls into the window at its ends is chance.
-    yield f"{what}, requests a second", round(per_second), MANY / heartbeat_s, "", False
+        raw_percent = busy_percent(raw, heartbeats * heartbeat_s)
+    beside = f"Kubernetes: {MANY / heartbeat_s:.1f} renewals a second, raw on aiohttp with nothing around them"
+    yield told(beside, raw_percent, "%")
+
+
+def _standbys(cluster: KubernetesCluster, leaders: Peer) -> Figures:
+    """Count what as many standbys in a process of their own ask for, by their client, until each has looked again by itself.
+
+    That they stood, and did not just ask for nothing, is shown at last: the leaders leave, and each of them comes into office.
+    """
+    what = f"Kubernetes: {MANY} standbys in one process, ttl {MANY_TTL_S:g} s"
+    watches = _watch_count(cluster)
+    with our_side(cluster.url, "many", MANY_TTL_S) as standbys:
+        standbys.ask(f"stand {MANY}", "standing", SLOW_S)
+        resting = wait_for(lambda: busy_percent(standbys, 1.0) < RESTING_PERCENT, SLOW_S)
+        assert resting, "the standbys do not come to rest"
+        yield exactly(f"{what}, watches", _watch_count(cluster) - watches, 1)
+        before, window_s = _asked(standbys), LOOKED_AGAIN_TTLS * MANY_TTL_S
+        idle_percent = busy_percent(standbys, window_s)
+        per_minute = (_asked(standbys) - before) / MANY / window_s * 60
+        lost_count = lost(leaders)
+        leaders.ask("leave", "left", SLOW_S)
+        standbys.ask(f"succeed {MANY}", "succeeded", SLOW_S)
+    yield exactly(f"{what}, tenures of their leaders lost", lost_count, 0)
+    # A watch may die without a word, so a standby looks by itself every two ttl. client-go does so every two seconds.
+    yield f"{what}, requests per election and minute", per_minute, 60 / (2 * MANY_TTL_S), "", False
+    yield told(f"{what}, idle", idle_percent, "%")
+
+
+def _asked(peer: Peer) -> int:
+    return int(peer.ask("requests", "requests").fields["count"])
 
 
 def figures() -> Figures:
-    with_go = has("go")
+    no_go = why_no_peer("go")
     try:
         with KubernetesCluster() as cluster:
             yield from _pairs(cluster)
-            yield from _hand_over(cluster, with_go)
-            yield from _crash(cluster, with_go)
+            yield from _hand_over(cluster, no_go)
+            yield from _crash(cluster, no_go)
             yield from _many(cluster)
     except MissingEngine as missing:
-        left_out(missing)
+        yield NotMeasured("Kubernetes: every figure", str(missing))

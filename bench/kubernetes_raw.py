@@ -1,12 +1,14 @@
 """The two requests that no tenure on Kubernetes can do without, on aiohttp and with nothing around them.
 
-A program of its own behind the commands and events of the peers. Arguments: the URL of the store, name, ttl in seconds.
+A Lease is a plain dict here, as ``json`` reads and writes it; only where the API server is, and who we are, is read by our own
+code. A program of its own behind the commands and events of the peers. Arguments: the URL of the store, name, ttl in seconds.
 """
 
 import asyncio
 import json
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +20,43 @@ from tests.peers.lines import say
 from tests.peers.serving import in_background, serve
 
 from tenure.clients.kubernetes.settings import Settings, settings_of
-from tenure.model import Bid, Holder
-from tenure.stores.kubernetes.lease import Lease, Note, new_lease
+
+_WHO = "raw"
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class RawSide:
-    def __init__(self, session: aiohttp.ClientSession, settings: Settings, bid: Bid) -> None:
-        self.session, self.bid = session, bid
+    def __init__(self, session: aiohttp.ClientSession, settings: Settings, name: str, ttl_s: float) -> None:
+        self.session, self.ttl_s = session, round(ttl_s)
         self.collection = f"{settings.access.server}/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
-        self.lease = new_lease(bid.election, settings.namespace)
+        self.url = f"{self.collection}/{name}"
+        self.lease: dict[str, Any] = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": settings.namespace},
+            "spec": {"leaseTransitions": 0},
+        }
 
     async def make(self) -> None:
-        self.lease = await self._send("POST", self.collection, self.lease.taken(self.bid, 1))
+        await self._send("POST", self.collection)
 
     async def time(self, count: str) -> None:
         """Take and leave, and say how long each pair took."""
         took_ns = []
         for _ in range(int(count)):
             began_ns = time.monotonic_ns()
-            url = f"{self.collection}/{self.bid.election}"
-            self.lease = await self._send("PUT", url, self.lease.taken(self.bid, self.lease.transitions + 1))
-            self.lease = await self._send("PUT", url, self.lease.left())
+            spec, now = self.lease["spec"], _now()
+            spec["holderIdentity"], spec["leaseDurationSeconds"] = _WHO, self.ttl_s
+            spec["acquireTime"] = spec["renewTime"] = now
+            spec["leaseTransitions"] += 1
+            await self._send("PUT", self.url)
+            spec, now = self.lease["spec"], _now()
+            spec["holderIdentity"], spec["leaseDurationSeconds"] = None, 1
+            spec["acquireTime"] = spec["renewTime"] = now
+            await self._send("PUT", self.url)
             took_ns.append(time.monotonic_ns() - began_ns)
         say("timed", took_ns=took_ns)
 
@@ -46,21 +64,23 @@ class RawSide:
         """Go on renewing, so often, and say so."""
 
         async def renew() -> None:
-            loop, url = asyncio.get_running_loop(), f"{self.collection}/{self.bid.election}"
+            loop = asyncio.get_running_loop()
             due_s = loop.time()
             while True:
-                body = self.lease.renewed(self.bid, Note(), self.lease.transitions)
-                self.lease = await self._send("PUT", url, body)
+                self.lease["spec"]["renewTime"] = _now()
+                await self._send("PUT", self.url)
                 due_s += 1 / float(per_second)
                 await asyncio.sleep(max(0.0, due_s - loop.time()))
 
         self.renewing = in_background(renew())
         say("held")
 
-    async def _send(self, method: str, url: str, body: dict[str, Any]) -> Lease:
-        async with self.session.request(method, url, data=json.dumps(body).encode()) as answer:
+    async def _send(self, method: str, url: str) -> None:
+        """Write the Lease, and have it as the API server has it then, without what only that one needs of it."""
+        async with self.session.request(method, url, data=json.dumps(self.lease).encode()) as answer:
             answer.raise_for_status()
-            return Lease(json.loads(await answer.read()))
+            self.lease = json.loads(await answer.read())
+        self.lease["metadata"].pop("managedFields", None)
 
 
 async def main(url: str, name: str, ttl_s: float) -> None:
@@ -68,7 +88,7 @@ async def main(url: str, name: str, ttl_s: float) -> None:
     headers = {**await settings.access.credentials.headers(), "Content-Type": "application/json"}
     connector = aiohttp.TCPConnector(ssl=settings.access.tls or True)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-        side = RawSide(session, settings, Bid(name, Holder.fresh(), 1, round(ttl_s * 1e9)))
+        side = RawSide(session, settings, name, ttl_s)
         await side.make()
         await serve({"time": side.time, "keep": side.keep})
 

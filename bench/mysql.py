@@ -1,6 +1,6 @@
 """What elections on MySQL cost, measured on MariaDB: beside the guarded statements that must be sent anyway, and GET_LOCK."""
 
-from sides import Figures, left_out
+from rows import Figures, NotMeasured
 from sql_sides import hand_overs_s, pairs_s
 
 from tenure.stores.mysql.settings import settings_of
@@ -25,4 +25,4 @@ def figures() -> Figures:
             )
             yield "MySQL: the same with a blocked GET_LOCK, p50", handed_s["blocked"] * 1e3, 5.0, "ms", False
     except MissingEngine as missing:
-        left_out(missing)
+        yield NotMeasured("MySQL: every figure of elections", str(missing))

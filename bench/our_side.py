@@ -1,4 +1,4 @@
-"""Our side of the benches of etcd and ZooKeeper: a program of its own behind the commands and events of the peers.
+"""Our side of the benches of engines: a program of its own behind the commands and events of the peers.
 
 Arguments: the URL of the store, name, ttl in seconds.
 """
@@ -27,6 +27,8 @@ from tenure.errors import StoreError
 from tenure.model import Bid, Grant, Holder
 from tenure.office.opened import OpenStore, run_there
 from tenure.stores.etcd import EtcdStore
+from tenure.stores.kubernetes import KubernetesStore
+from tenure.stores.zookeeper import ZooKeeperStore
 from tenure.timing import Timing
 
 AT_ONCE = 25
@@ -40,7 +42,7 @@ class OurSide:
         self.holder, self.serial = Holder.fresh(), 0
         self.in_office: asyncio.Queue[tuple[int, asyncio.Event]] = asyncio.Queue()
         self.tasks: list[asyncio.Task[Any]] = []
-        self.leading_count = self.term_count = 0
+        self.leading_count = self.lost_count = 0
         self.success_at_ns: list[int] = []
 
     # One after the other
@@ -113,7 +115,43 @@ class OurSide:
 
     async def _body(self, _: tenure.Tenure) -> None:
         self.leading_count += 1
-        await anyio.sleep_forever()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            # Counted when it is over, not when another one begins: that may come much later, or elsewhere.
+            self.lost_count += 1
+
+    async def lost(self, _: str) -> None:
+        """Say how many tenures are over."""
+        say("lost", count=self.lost_count)
+
+    # The standbys of many
+
+    async def stand(self, count: str) -> None:
+        """Stand in so many elections that another process leads."""
+        for number in range(int(count)):
+            self._lead_one(str(number))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(LOOK_S)
+        say("standing")
+
+    async def leave(self, _: str) -> None:
+        """Leave every office, so that those who stand by come into it."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.wait(self.tasks)
+        say("left")
+
+    async def succeed(self, count: str) -> None:
+        """Say when so many elections are led here."""
+        await self._all_lead(int(count))
+        say("succeeded")
+
+    async def requests(self, _: str) -> None:
+        """Say how many requests our client of Kubernetes has sent."""
+        store = self.store.store
+        assert isinstance(store, KubernetesStore)
+        say("requests", count=store.client.request_count)
 
     def _lead_one(self, name: str) -> None:
         election = tenure.Election(self.store, f"{self.name}/{name}", ttl=self.ttl_s)
@@ -128,32 +166,30 @@ class OurSide:
     async def load(self, _: str) -> None:
         """Lead, and claim and release beside it all the time."""
         logging.getLogger("tenure").setLevel(logging.ERROR)  # That requests fail is what is wanted.
-        self.tasks.append(
-            in_background(tenure.Election(self.store, f"{self.name}/led", ttl=self.ttl_s).lead(self._serve))
-        )
+        self._lead_one("led")
         self.tasks.append(in_background(run_there(self.store.office, self._go_on())))
-        while not (self.term_count and self.success_at_ns):  # noqa: ASYNC110
+        while not (self.leading_count and self.success_at_ns):  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
         say("loaded")
 
     async def gap(self, _: str) -> None:
-        """Say what was the longest time between two successes since this was last asked, and how many tenures were lost."""
+        """Say what was the longest time between two successes since this was last asked."""
         count = len(self.success_at_ns)
         while len(self.success_at_ns) == count:  # noqa: ASYNC110  (one that goes on has no end yet)
             await asyncio.sleep(LOOK_S)
         gap_ns = max(after - before for before, after in pairwise(self.success_at_ns))
         del self.success_at_ns[:-1]
-        say("gap", gap_ns=gap_ns, lost_count=self.term_count - 1)
+        say("gap", gap_ns=gap_ns)
 
     async def where(self, _: str) -> None:
-        """Say which member of etcd we talk to."""
+        """Say which server we talk to; with ZooKeeper, by the session that our tenures live by."""
         store = self.store.store
+        if isinstance(store, ZooKeeperStore):
+            (lease,) = store._roster._leases.values()
+            say("there", endpoint=lease.session._endpoints[0])
+            return
         assert isinstance(store, EtcdStore)
         say("there", endpoint=store._client.endpoint)
-
-    async def _serve(self, _: tenure.Tenure) -> None:
-        self.term_count += 1
-        await anyio.sleep_forever()
 
     async def _go_on(self) -> None:
         while True:
@@ -178,6 +214,11 @@ async def main(url: str, name: str, ttl_s: float) -> None:
                 "join": side.join,
                 "pass": side.pass_on,
                 "many": side.many,
+                "lost": side.lost,
+                "stand": side.stand,
+                "leave": side.leave,
+                "succeed": side.succeed,
+                "requests": side.requests,
                 "load": side.load,
                 "gap": side.gap,
                 "where": side.where,

@@ -1,6 +1,6 @@
 """What elections on PostgreSQL cost: beside the guarded statements that must be sent anyway, and beside an advisory lock."""
 
-from sides import Figures, left_out
+from rows import Figures, NotMeasured
 from sql_sides import hand_overs_s, pairs_s
 
 from tenure.testing.engines import MissingEngine, PostgresCluster
@@ -18,4 +18,4 @@ def figures() -> Figures:
             # The floor, and no goal of ours: such a lock has no ttl and no token.
             yield "PostgreSQL: the same with a blocked advisory lock, p50", handed_s["blocked"] * 1e3, 5.0, "ms", False
     except MissingEngine as missing:
-        left_out(missing)
+        yield NotMeasured("PostgreSQL: every figure of elections", str(missing))

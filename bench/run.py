@@ -1,13 +1,15 @@
 """Every figure of the project in one table: ``make bench``, or ``python bench/run.py [NAME …]`` for some of them.
 
 A figure is a ratio within one run wherever that is possible: these machines are noisy, and rounds are interleaved so
-that noise strikes both sides. Exit code 1 if a figure misses its goal.
+that noise strikes both sides. Exit code 1 if a figure misses its goal or could not be measured, which is then said in its
+place: an engine or a peer that is not on this machine makes no figure better.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from subprocess import SubprocessError
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -27,21 +29,12 @@ import simulator
 import sql_sinks
 import sqlite
 import zookeeper
+from rows import Figure, Figures, NotMeasured, exit_code, figure_of, table
+from sides import forget_left_out
 
+from tenure.errors import TenureError
 
-class Figure(NamedTuple):
-    what: str
-    value: float
-    goal: float
-    unit: str
-    at_least: bool = False
-
-    @property
-    def reached(self) -> bool:
-        return self.value >= self.goal if self.at_least else self.value <= self.goal
-
-
-BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] = {
+BENCHES: dict[str, Callable[[], Figures]] = {
     "consul": consul.figures,
     "etcd": etcd.figures,
     "fence": fence.figures,
@@ -61,24 +54,33 @@ BENCHES: dict[str, Callable[[], Iterator[tuple[str, float, float, str, bool]]]] 
 }
 
 
+def measure(name: str) -> list[Figure | NotMeasured]:
+    """Run one bench. What it told before it failed counts, and the rest is not measured."""
+    print(f"running {name} …", file=sys.stderr)
+    rows: list[Figure | NotMeasured] = []
+    try:
+        for row in BENCHES[name]():
+            # One by one: what was told before a failure stays.
+            rows.append(row if isinstance(row, NotMeasured) else figure_of(row))  # noqa: PERF401
+    except (AssertionError, OSError, SubprocessError, TenureError) as error:
+        traceback.print_exc()
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        rows.append(NotMeasured(f"{name}: every figure that has no line here", reason))
+    missing = [NotMeasured(f"{name}: every figure that needs it", reason) for reason in forget_left_out()]
+    if not rows and not missing:
+        rows.append(NotMeasured(f"{name}: every figure", "it told of none"))
+    return rows + missing
+
+
 def main(names: list[str]) -> int:
     unknown = [name for name in names if name not in BENCHES]
     if unknown:
         print(f"bench: {unknown[0]}: must be one of {', '.join(BENCHES)}", file=sys.stderr)
         return 2
-    figures = []
-    for name in names or BENCHES:
-        print(f"running {name} …", file=sys.stderr)
-        figures += [Figure(*figure) for figure in BENCHES[name]()]
-    width = max((len(figure.what) for figure in figures), default=0)  # none if an engine is missing
-    print(f"{'figure':<{width}}  {'measured':>14}  {'goal':>14}")
-    for figure in figures:
-        sign = ">=" if figure.at_least else "<="
-        verdict = "reached" if figure.reached else "MISSED"
-        print(
-            f"{figure.what:<{width}}  {figure.value:>10.2f} {figure.unit:<3}  {sign} {figure.goal:>7g} {figure.unit:<3}  {verdict}"
-        )
-    return 0 if all(figure.reached for figure in figures) else 1
+    rows = [row for name in names or BENCHES for row in measure(name)]
+    for line in table(rows):
+        print(line)
+    return exit_code(rows)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ from contextlib import ExitStack
 from functools import partial
 from statistics import median
 
+from faults import FAULTS, Fault, loaded, longest_s, lost_at_wake, lost_by, meet
+from faults import TTL_S as FAULT_TTL_S
+from rows import Figure, NotMeasured
 from sides import (
     HAND_OVERS,
     PAIRS,
@@ -18,25 +21,30 @@ from sides import (
     Side,
     curator_peer,
     handing_over,
-    has,
     herd_figures,
     kazoo_peer,
-    left_out,
     many_figures,
     medians_s,
     our_peer,
     our_side,
     takeovers_s,
     timed,
+    why_no_peer,
 )
+from tests.peers.driver import Peer
 
-from tenure.testing.engines import MissingEngine, ZooKeeperEnsemble
+from tenure.testing.engines import MissingEngine, Node, ZooKeeperEnsemble
 
 TTL_S = 10.0
 CRASHES, CRASH_TTL_S = 8, 6.0
 # A session has at most 20 ticks. Most packets are pings, of the leaders' session and of the one for whoever only asks:
 # three or four a second.
-MANY = (Many(1000, 10.0, 10), Many(10_000, 30.0, 30))
+MANY = (Many(1000, 10.0, 1, 10), Many(10_000, 30.0, 1, 30))
+SYNC_LIMIT_TICKS = 5  # as shipped: for so long a follower waits for a leader that says nothing
+ELECTION_S = 2.0
+# For as long as a frozen leader is not noticed nothing can be proved, so a tenure that is to outlast that must be longer.
+LONG_FAULT_TTL_S = 24.0
+PLACES_MAX = 40  # A session begins at any of three servers: so many that miss the one that is wanted are no chance.
 _RECEIVED = re.compile(r"^zk_packets_received\t(\d+)", re.MULTILINE)
 
 
@@ -57,7 +65,7 @@ def _present(ensemble: ZooKeeperEnsemble, name: str) -> int:
     return ensemble.ask(ensemble.leader(), "dump").count(f"\t/{name}/")
 
 
-def _pairs(endpoint: str, with_java: bool) -> Figures:
+def _pairs(endpoint: str, no_java: str) -> Figures:
     url = f"zookeeper://{endpoint}"
     with ExitStack() as stack:
         kazoo = stack.enter_context(kazoo_peer("lock", endpoint, "/kazoo", TTL_S))
@@ -67,30 +75,29 @@ def _pairs(endpoint: str, with_java: bool) -> Figures:
             "raw": timed(kazoo, "raw"),
             "kazoo": timed(kazoo),
         }
-        if with_java:
+        if not no_java:
             sides["curator"] = timed(stack.enter_context(curator_peer("mutex", endpoint, "/curator", TTL_S)))
         took_s = medians_s(sides, PAIRS)
     yield "ZooKeeper: claim + release / kazoo Lock", took_s["store"] / took_s["kazoo"], 1.0, "x", False
     yield "ZooKeeper: claim + release / create + delete raw on kazoo", took_s["store"] / took_s["raw"], 1.3, "x", False
     yield "ZooKeeper: tenure.Lock / kazoo Lock", took_s["lock"] / took_s["kazoo"], 1.3, "x", False
-    if with_java:
-        ratio = took_s["store"] / took_s["curator"]
-        yield "ZooKeeper: claim + release / Curator InterProcessMutex", ratio, 1.3, "x", False
+    what = "ZooKeeper: claim + release / Curator InterProcessMutex"
+    yield NotMeasured(what, no_java) if no_java else (what, took_s["store"] / took_s["curator"], 1.3, "x", False)
 
 
-def _hand_over(endpoint: str, with_java: bool) -> Figures:
+def _hand_over(endpoint: str, no_java: str) -> Figures:
     url = f"zookeeper://{endpoint}"
     with ExitStack() as stack:
         ours = [stack.enter_context(our_peer("election", url, "turns", TTL_S)) for _ in range(2)]
         kazoo = [stack.enter_context(kazoo_peer("election", endpoint, "/kazoo-turns", TTL_S)) for _ in range(2)]
         sides = {"ours": handing_over(*ours), "kazoo": handing_over(*kazoo)}
-        if with_java:
+        if not no_java:
             latches = [stack.enter_context(curator_peer("latch", endpoint, "/latch-turns", TTL_S)) for _ in range(2)]
             sides["curator"] = handing_over(*latches)
         took_s = medians_s(sides, HAND_OVERS)
     what = "ZooKeeper: hand-over between two processes"
-    if with_java:
-        yield f"{what} / Curator LeaderLatch", took_s["ours"] / took_s["curator"], 1.0, "x", False
+    latch = f"{what} / Curator LeaderLatch"
+    yield NotMeasured(latch, no_java) if no_java else (latch, took_s["ours"] / took_s["curator"], 1.0, "x", False)
     yield f"{what} / kazoo Election", took_s["ours"] / took_s["kazoo"], 1.3, "x", False
 
 
@@ -115,15 +122,56 @@ def _crash(ensemble: ZooKeeperEnsemble) -> Figures:
     yield f"{what} / kazoo Election", ours_s / kazoo_s, 1.25, "x", False
 
 
+def _faults(ensemble: ZooKeeperEnsemble) -> Figures:
+    """Break one server after the other under load. A leader that is frozen is a case of its own: see SYNC_LIMIT_TICKS."""
+    arrange = partial(_arranged, ensemble)
+    outcomes = meet(ensemble, arrange, FAULTS, FAULT_TTL_S)
+    stuck = [fault for fault in FAULTS if fault.frozen and fault.leads]
+    killed = [outcome for fault, outcome in outcomes.items() if not fault.frozen]
+    follower = [outcome for fault, outcome in outcomes.items() if fault.frozen and not fault.leads]
+    leader = [outcomes[fault] for fault in stuck]
+    unnoticed_s = SYNC_LIMIT_TICKS * ensemble.tick_ms / 1000
+    # The deadline of a call, a fifth of the ttl, and then the engine's own election.
+    within_s = FAULT_TTL_S / 5 + ELECTION_S
+    what = "longest time without success"
+    yield f"ZooKeeper: a server killed: {what}", longest_s(killed), within_s, "s", False
+    yield f"ZooKeeper: a follower frozen: {what}", longest_s(follower), within_s, "s", False
+    slow = f"The engine takes {unnoticed_s:g} s, its syncLimit, to notice that its leader is frozen; nobody's write passes until then."
+    yield Figure(f"ZooKeeper: the leader frozen: {what}", longest_s(leader), unnoticed_s + within_s, "s", note=slow)
+    others = [*killed, *follower]
+    what = f"ZooKeeper: tenures of ttl {FAULT_TTL_S:g} s lost"
+    yield f"{what} by {len(others)} such faults, no leader frozen", lost_by(others), 0, "", False
+    yield Figure(f"{what} by {len(leader)} frozen leaders", lost_by(leader), 0, note=slow)
+    long = list(meet(ensemble, arrange, stuck, LONG_FAULT_TTL_S).values())
+    what = f"ZooKeeper: tenures of ttl {LONG_FAULT_TTL_S:g} s lost by {len(long)} frozen leaders"
+    yield what, lost_by(long), 0, "", False
+    woken = [*follower, *leader, *long]
+    yield f"ZooKeeper: tenures lost when {len(woken)} frozen servers woke", lost_at_wake(woken), 0, "", False
+
+
+def _arranged(ensemble: ZooKeeperEnsemble, stack: ExitStack, fault: Fault, ttl_s: float) -> tuple[Peer, Node]:
+    """Start the load where the fault has it. The engine moves no leader, so it is we who come again, until we are there."""
+    for _ in range(PLACES_MAX):
+        attempt = stack.enter_context(ExitStack())
+        leader = ensemble.leader()
+        peer, our_endpoint = loaded(attempt, ensemble.url, ttl_s)
+        if (our_endpoint == leader.endpoint) == (fault.ours and fault.leads):
+            our_node = next(node for node in ensemble.nodes if node.endpoint == our_endpoint)
+            return peer, our_node if fault.ours else leader
+        attempt.close()
+    raise AssertionError("the sessions never begin where they should")
+
+
 def figures() -> Figures:
-    with_java = has("java")
+    no_java = why_no_peer("java")
     try:
         with ZooKeeperEnsemble() as ensemble:
             count, endpoint = _Packets(ensemble), ensemble.leader().endpoint
-            yield from _pairs(endpoint, with_java)
-            yield from _hand_over(endpoint, with_java)
+            yield from _pairs(endpoint, no_java)
+            yield from _hand_over(endpoint, no_java)
             yield from _crash(ensemble)
             yield from herd_figures("ZooKeeper", ensemble.url, MANY[-1].ttl_s, count, partial(_present, ensemble))
-            yield from many_figures("ZooKeeper", ensemble.url, MANY, count)
+            yield from _faults(ensemble)
+            yield from many_figures("ZooKeeper", ensemble.url, MANY, _Packets(ensemble))
     except MissingEngine as missing:
-        left_out(missing)
+        yield NotMeasured("ZooKeeper: every figure", str(missing))

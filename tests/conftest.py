@@ -2,13 +2,15 @@
 
 A test that needs an engine starts it, or takes the fixture with its name: ``etcd``, ``zookeeper``, ``consul``,
 ``kubernetes``, ``postgresql``, ``mariadb`` or ``redis``. If the engine is not on this machine, the test is skipped, and the
-end of the run says so with the command that installs it. Where CI=true it fails instead: a build server that quietly tests less than it should is worse than none.
+end of the run says so with the command that installs it. Where CI=true it fails instead: a build server that quietly tests
+less than it should is worse than none. There both the old and the newest version of etcd and of ZooKeeper have to be.
 """
 
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import anyio
 import pytest
@@ -25,11 +27,14 @@ from tenure.testing.engines import (
     ZooKeeperEnsemble,
     installed,
 )
+from tenure.testing.engines.binaries import PACKAGES
 from tenure.testing.engines.cluster import Cluster
 from tests.chaos.results import shown
 from tests.sharing import CLUSTERS, TICK_MS, group_of, name_of, shared_by, turn_of
 
 _MISSING = "ENGINE MISSING: "
+# The newest, which is built, and the oldest that we promise to work with.
+LINES = {"etcd": ("3.7", "3.4"), "zookeeper": ("3.9", "3.8")}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,26 +79,51 @@ def on(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None]
     return run
 
 
-def versions(engine: str) -> list[Binary | None]:
+@dataclass(frozen=True)
+class Absent:
+    """A version that a build server must have, and this one has not."""
+
+    engine: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.engine}-{self.line}"
+
+
+def versions(engine: str) -> list[Binary | Absent | None]:
     """What a test that runs on each version is parametrised with. None, if there is none: a cluster of it says what is missing.
 
-    An empty list will not do. pytest would leave out the test, and nobody would hear of it.
+    An empty list will not do. pytest would leave out the test, and nobody would hear of it. The same goes for one version of
+    two, so where CI=true the tests of a version that is not there are run, and fail.
     """
-    return [*installed(engine)] or [None]
+    found = installed(engine)
+    lines = LINES[engine] if _on_a_build_server() else ()
+    absent = [line for line in lines if not any(binary.version.startswith(f"{line}.") for binary in found)]
+    return [*found, *(Absent(engine, line) for line in absent)] or [None]
+
+
+def _on_a_build_server() -> bool:
+    return os.environ.get("CI") == "true"
+
+
+def _present(binary: Binary | Absent | None) -> Binary | None:
+    if isinstance(binary, Absent):
+        packages = " ".join(PACKAGES[binary.engine])
+        fix = f"make engines builds the newest, and apt-get install -y {packages} has the old one in Debian 12"
+        raise MissingEngine(str(binary), fix)
+    return binary
 
 
 @pytest.fixture(scope="session", params=versions("etcd"), ids=lambda binary: str(binary or "etcd"))
 def etcd_binary(request: pytest.FixtureRequest) -> Binary | None:
     """Each etcd on this machine."""
-    binary: Binary | None = request.param
-    return binary
+    return _present(request.param)
 
 
 @pytest.fixture(scope="session", params=versions("zookeeper"), ids=lambda binary: str(binary or "zookeeper"))
 def zookeeper_binary(request: pytest.FixtureRequest) -> Binary | None:
     """Each ZooKeeper on this machine."""
-    binary: Binary | None = request.param
-    return binary
+    return _present(request.param)
 
 
 @pytest.fixture
@@ -144,7 +174,7 @@ def _missing_is_a_skip() -> Iterator[None]:
     try:
         yield
     except MissingEngine as error:
-        if os.environ.get("CI") == "true":
+        if _on_a_build_server():
             raise
         pytest.skip(f"{_MISSING}{error}")
 

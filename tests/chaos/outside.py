@@ -33,8 +33,8 @@ class InFiles:
 class InS3:
     store = ""
 
-    def __init__(self, url: str) -> None:
-        self.target = url
+    def __init__(self, url: str, served_by: str) -> None:
+        self.target, self.served_by = url, served_by
         self.client = s3.connect(url)
         self.client.create_bucket(Bucket="written")
 
@@ -83,12 +83,13 @@ def files(folder: Path, _: int) -> Iterator[InFiles]:
 
 @contextmanager
 def objects(folder: Path, _: int) -> Iterator[InS3]:
-    """A real server if one is built here, or else moto's."""
+    """A real server if one is built here, or else moto's, and the table says so."""
     with ExitStack() as stack:
         if installed("versitygw"):
-            yield InS3(stack.enter_context(s3.make_gateway()).url)
+            gateway = stack.enter_context(s3.make_gateway())
+            yield InS3(gateway.url, str(gateway.binary))
         else:
-            yield InS3(stack.enter_context(s3.moto(folder / "s3.log")))
+            yield InS3(stack.enter_context(s3.moto(folder / "s3.log")), "moto, which is no real server")
 
 
 @contextmanager

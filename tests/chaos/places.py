@@ -21,6 +21,7 @@ from tenure.testing.engines import (
 )
 from tests.chaos.outside import files, http, objects
 from tests.chaos.place import Place
+from tests.chaos.worker import worker
 
 _ROWS = "SELECT token FROM written WHERE election = '{}' ORDER BY entry"
 
@@ -234,5 +235,6 @@ PLACES: dict[str, Callable[[Path, int], AbstractContextManager[Place]]] = {
     "files": files,
     "s3": objects,
     "http": http,
+    "worker": worker,
 }
-STORES = [kind for kind in PLACES if kind not in {"files", "s3", "http"}]
+STORES = [kind for kind in PLACES if kind not in {"files", "s3", "http", "worker"}]

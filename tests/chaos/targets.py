@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import tenure
 from tenure.sinks import Sink
+from tests.chaos.triggers import TriggerTarget
+from tests.chaos.worker import WorkerTarget
 
 
 class Target(Protocol):
@@ -270,11 +272,13 @@ TARGETS: dict[str, Any] = {
     "consul": ConsulTarget,
     "kubernetes": KubernetesTarget,
     "postgresql": PostgresTarget,
+    "pg-trigger": TriggerTarget,
     "mysql": MySQLTarget,
     "redis": RedisTarget,
     "files": FileTarget,
     "s3": S3Target,
     "http": HttpTarget,
+    "worker": WorkerTarget,
 }
 
 

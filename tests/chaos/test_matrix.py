@@ -1,7 +1,8 @@
 """Every kind of store with every kind of sink: a zombie's writes are refused in all of them, and without a fence in none.
 
-One row of the matrix is one test: its leaders write to all sinks at once. ``make test-matrix`` prints the whole table: how
-many stale writes were tried, how many of them landed, and how many landed where there was no fence.
+One row of the matrix is one test: its leaders write to all sinks at once. Sentinels have no row, as they lead to the same store as
+``redis://``. ``make test-matrix`` prints the whole table: how many stale writes were tried, how many of them landed, and how many
+landed where there was no fence.
 """
 
 import asyncio
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.game import Game, play
+from tests.chaos.outside import InS3
 from tests.chaos.place import Place, descents
-from tests.chaos.places import PLACES, STORES
+from tests.chaos.places import PLACES, STORES, InPostgres
 from tests.chaos.results import Cell, Record, record_row
+from tests.chaos.triggers import InTriggers
 
 ROUNDS = 2
 
@@ -25,7 +28,15 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place
     """One of each, with one node: who votes for what has no part in this."""
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("matrix")
-        yield {kind: stack.enter_context(start(folder, 1)) for kind, start in PLACES.items()}
+        found = {kind: stack.enter_context(start(folder, 1)) for kind, start in PLACES.items()}
+        in_postgres = found["postgresql"]
+        assert isinstance(in_postgres, InPostgres)
+        yield found | {"pg-trigger": InTriggers(in_postgres.cluster)}
+
+
+def heading(kind: str, place: Place) -> str:
+    """What a sink is called in the table; of S3 there is more than one server, and not all are real."""
+    return f"{kind} ({place.served_by})" if isinstance(place, InS3) else kind
 
 
 @pytest.mark.timeout(240)
@@ -50,7 +61,7 @@ def test_a_zombie_is_refused_by_every_sink(
         )
         for kind, place in targets.items()
     }
-    record_row(record_property, store, row)
+    record_row(record_property, store, {heading(kind, targets[kind]): cell for kind, cell in row.items()})
     for kind, cell in row.items():
         assert cell.tried == ROUNDS, kind
         assert cell.accepted == 0, kind

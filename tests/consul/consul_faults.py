@@ -29,7 +29,7 @@ def store_of(opened: OpenStore) -> ConsulStore:
 def member_of(opened: OpenStore, cluster: ConsulCluster) -> Node:
     """The node that the next request of a store goes to."""
     endpoint = store_of(opened)._client._endpoints[0]
-    return next(node for node in cluster.nodes if node.endpoint == endpoint)
+    return next(node for node in (*cluster.nodes, *cluster.agents) if node.endpoint == endpoint)
 
 
 async def stands_by(opened: OpenStore, candidate: Candidate) -> None:
@@ -53,6 +53,11 @@ def lock_by_hand(cluster: ConsulCluster, name: str, *, ttl: str = "60s", delay: 
     path = f"/v1/kv/{name}/.lock?acquire={session}&flags={LOCK_FLAG}"
     assert cluster.api("PUT", path).strip() == "true"
     return session
+
+
+def session_lives(cluster: ConsulCluster, session: str) -> bool:
+    """Say whether the servers know a session."""
+    return bool(json.loads(cluster.api("GET", f"/v1/session/info/{session}?consistent")))
 
 
 @asynccontextmanager

@@ -12,11 +12,13 @@ from tenure.clients.consul.client import ConsulClient
 from tenure.clients.consul.failures import Conflict
 from tenure.clients.consul.messages import put, put_if_unchanged
 from tenure.clients.consul.settings import settings_of
-from tenure.errors import Refused, StaleToken
+from tenure.errors import OutcomeUnknown, Refused, StaleToken
 from tenure.model import Token
 from tenure.sinks import Bound, ConsulSink, Verify
+from tenure.sinks.consul import FENCES
 from tenure.testing import SINK_CONTRACT, ContractBroken, check_sink_promise
 from tenure.testing.engines import ConsulCluster, EngineFailed
+from tests.proxy import Proxy
 
 
 class ConsulSinkRig:
@@ -41,7 +43,29 @@ class ConsulSinkRig:
         return [pair.value.decode() for pair in written]
 
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
-        """Check and write are one request, so the worst is that it is lost on its way: it was never sent."""
+        """Check and write are one request, which is lost on its way.
+
+        A sink that knows its fence sends nothing else. One that does not has to ask for it first, and then that is lost: had it
+        raised the fence before it died, the fence would be raised, as by any seal.
+        """
+        async with (
+            Proxy(self.cluster.endpoints[0]) as proxy,
+            ConsulSink(f"consul://{proxy.endpoint}?timeout=1") as sink,
+        ):
+            if await self._highest(term.fence) == term.token:
+                await sink.seal(term.fence, Token(term.token))
+                assert term.fence in sink._sealed
+            else:
+                await sink._client.leader()  # So that there is a connection whose requests can be kept back.
+            proxy.hold_requests()
+            with pytest.raises(OutcomeUnknown, match="no answer within"):
+                await self.write(sink, term, value)
+            assert proxy.held_bytes
+
+    async def _highest(self, fence: str) -> int:
+        async with ConsulClient(settings_of(self.cluster.url)) as client:
+            pair = await client.get(f"{FENCES}{fence}", operation="read")
+        return 0 if pair is None else int(pair.value)
 
     async def restart(self) -> None:
         await to_thread.run_sync(self._restart)

@@ -73,12 +73,12 @@ def test_servers_that_are_slow_to_replace_their_leader_and_an_agent_with_few_con
 ) -> None:
     slow = ["-hcl=performance { raft_multiplier = 5 }", "-hcl=limits { http_max_conns_per_client = 150 }"]
     with ConsulCluster(1, session_ttl_min_s=1, options=slow) as cluster:
-        code, findings = doctor(tmp_path, cluster.url, "--ttl", "19s")
+        code, findings = doctor(tmp_path, cluster.url, "--ttl", "29s")
         warned = {("warning", "quorum"), ("warning", "failover"), ("warning", "connections")}
         assert (code, not_good(findings)) == (0, warned)
         ((_, told),) = told_of(findings, "failover")
-        assert told == "the servers notice after 5 s that their leader is gone: a ttl of 19 s may end first"
-        _, findings = doctor(tmp_path, cluster.url, "--ttl", "20s")
+        assert told == "the servers notice after 5 s that their leader is gone: a ttl of 29 s may end first"
+        _, findings = doctor(tmp_path, cluster.url, "--ttl", "30s")
         assert told_of(findings, "failover") == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.kubernetes.kubernetes_rig import give
+from tests.kubernetes.kubernetes_rig import certified, expired_token, give, rights_of, service_account
 from tests.user import at_home
 
 from tenure.testing.engines import EngineFailed, KubernetesCluster, Tls
@@ -77,6 +77,95 @@ def test_what_people_get_wrong_is_one_line_that_names_the_fix(
     check_line(run(command, "--store", stranger), 69, "its certificate is not trusted", "check ca")
     closed = configured(admin, {"server": "https://127.0.0.1:1"})
     check_line(run(command, "--store", closed), 69, "127.0.0.1:1", "nobody listens on that port")
+
+
+def lease(name: str, **spec: object) -> str:
+    """A Lease as somebody wrote it by hand."""
+    head = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
+    return json.dumps({**head, "spec": spec})
+
+
+def check_refused(ran: "subprocess.CompletedProcess[str]", ran_command: Path, *parts: str) -> None:
+    """Nothing was run, and of the lines on standard error one says why, with these parts."""
+    assert (ran.returncode, ran.stdout, ran_command.exists()) == (75, "", False), ran.stderr
+    told = [line for line in ran.stderr.splitlines() if "claim was refused" in line]
+    assert len(told) == 1, ran.stderr
+    assert [part for part in parts if part not in told[0]] == [], ran.stderr
+
+
+def test_a_command_is_not_run_by_whoever_may_not_update_and_the_line_names_the_fix(
+    run: Run, configured: Callable[..., str], kubernetes: KubernetesCluster, tmp_path: Path
+) -> None:
+    kubernetes.kubectl("apply", "--filename=-", stdin=lease("run-barred", leaseTransitions=3))
+    rights = rights_of("frank").replace("name: tenure\n", "name: frank\n").replace(", update]", "]")
+    give(kubernetes, rights, "frank", "create", "leases")
+    url, ran = configured(certified(kubernetes, "frank")), tmp_path / "ran"
+    try:
+        told = run("run", "run-barred", "--no-wait", "--store", url, "--", "touch", str(ran))
+    finally:
+        kubernetes.kubectl("delete", "--filename=-", stdin=rights)
+    check_refused(told, ran, 'User "frank" cannot update resource "leases"', "tenure doctor --rbac")
+
+
+@pytest.mark.parametrize(
+    ("spec", "parts"),
+    [
+        (
+            {"holderIdentity": "x", "leaseDurationSeconds": 2**31 - 1},
+            ("leaseDurationSeconds of Lease run-nonsense is 2147483647", "more than 604800", "kubectl edit lease"),
+        ),
+        (
+            {"leaseTransitions": 2**31 - 1},
+            ("leaseTransitions of Lease run-nonsense is 2147483647", "no tenure can have more", "kubectl edit lease"),
+        ),
+    ],
+    ids=["a duration", "a count"],
+)
+def test_a_command_is_not_run_by_a_lease_that_is_nonsense_and_the_line_names_value_limit_and_fix(
+    run: Run, kubernetes: KubernetesCluster, tmp_path: Path, spec: dict[str, object], parts: tuple[str, ...]
+) -> None:
+    ran = tmp_path / "ran"
+    kubernetes.kubectl("apply", "--filename=-", stdin=lease("run-nonsense", **spec))
+    try:
+        told = run("run", "run-nonsense", "--no-wait", "--store", kubernetes.url, "--", "touch", str(ran))
+    finally:
+        kubernetes.kubectl("delete", "lease", "run-nonsense")
+    check_refused(told, ran, *parts)
+
+
+def test_a_token_that_has_expired_is_one_line_for_run_as_well(
+    run: Run, configured: Callable[..., str], kubernetes: KubernetesCluster, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    with service_account(kubernetes) as account:
+        expired = expired_token(kubernetes, account)
+        url = configured({"token": expired})
+        told = run("run", "run-expired", "--store", url, "--", "touch", str(ran))
+        check_line(told, 69, "Unauthorized", "expired: log in again")
+        assert expired not in told.stderr
+        assert not ran.exists()
+        alive = configured({"token": kubernetes.kubectl("create", "token", account.rpartition(":")[2])})
+        assert run("run", "run-expired", "--store", alive, "--", "touch", str(ran)).returncode == 0
+    assert ran.exists()
+
+
+@pytest.mark.parametrize("fate", ["killed", "frozen"])
+def test_an_api_server_whose_etcd_is_lost_is_one_line_that_says_where_to_look(
+    run: Run, kubernetes: KubernetesCluster, fate: str
+) -> None:
+    for node in kubernetes.etcd.nodes[:2]:
+        (node.kill if fate == "killed" else node.pause)()
+    try:
+        commands = [("doctor",), ("doctor", "--json"), ("status",), ("run", "lost", "--", "true")]
+        with ThreadPoolExecutor(len(commands)) as pool:  # Each of them mostly waits.
+            ran = pool.map(lambda words: run(*words[:2], "--store", kubernetes.url, *words[2:]), commands)
+            for each in ran:
+                check_line(each, 69, kubernetes.endpoints[0], "no answer within", "kubectl get --raw /readyz")
+        with pytest.raises(EngineFailed, match=r"\[-\]etcd failed"):
+            kubernetes.kubectl("get", "--raw", "/readyz")
+    finally:
+        kubernetes.mend()
+    assert run("doctor", "--store", kubernetes.url).returncode == 0
 
 
 def test_a_url_or_a_file_that_cannot_be_meant_is_exit_code_2(run: Run, kubernetes: KubernetesCluster) -> None:
@@ -151,9 +240,7 @@ def test_rights_are_printed_for_a_namespace_whatever_yaml_takes_its_name_for(
 
 def held(holder: str, duration_s: int) -> str:
     """The Lease of the doctor's trial, as somebody has it who does not renew it."""
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "leaseTransitions": 7}
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "tenure-doctor"}}
-    return json.dumps({**lease, "spec": spec})
+    return lease("tenure-doctor", holderIdentity=holder, leaseDurationSeconds=duration_s, leaseTransitions=7)
 
 
 def test_a_trial_that_somebody_else_holds_is_a_warning_and_no_verdict(run: Run, kubernetes: KubernetesCluster) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tenure.errors import ConfigError
 from tenure.testing.engines import ConsulCluster, EtcdCluster, MissingEngine, ZooKeeperEnsemble, installed
 from tenure.testing.engines.binaries import built_from
+from tests.conftest import LINES
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,8 +140,51 @@ def test_a_run_without_an_engine_fails_on_a_build_server(tmp_path: Path) -> None
 
 def test_a_run_on_each_version_is_not_quietly_empty_where_there_is_none(tmp_path: Path) -> None:
     test = "def test_on_each(etcd_binary):\n    with EtcdCluster(1, binary=etcd_binary): pass\n"
+    answer = run_tests(tmp_path, test, PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), CI="")
+    assert "1 tests were NOT RUN: etcd is missing" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("versions", "absent"),
+    [
+        (["3.7.3", "3.4.23"], []),
+        (["3.7.3"], ["etcd-3.4"]),
+        (["3.4.23"], ["etcd-3.7"]),
+        (["3.70.0", "3.40.0"], ["etcd-3.7", "etcd-3.4"]),
+        ([], ["etcd-3.7", "etcd-3.4"]),
+    ],
+    ids=["both", "newest", "old", "others", "none"],
+)
+def test_a_build_server_fails_on_each_version_that_it_should_have_and_has_not(
+    tmp_path: Path, versions: list[str], absent: list[str]
+) -> None:
+    for version in versions:
+        put_program(tmp_path / "tenure" / "engines" / f"etcd-{version}" / "etcd")
+    test = "def test_on_each(etcd_binary):\n    assert etcd_binary is not None\n"
     answer = run_tests(tmp_path, test, PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), CI="true")
-    assert "1 failed" in answer.stdout
+    assert re.findall(r"^ERROR \S+test_on_each\[(\S+)\]", answer.stdout, re.MULTILINE) == absent
+    assert re.findall(r"^E .*MissingEngine: (\S+) is missing: make engines", answer.stdout, re.MULTILINE) == absent
+    assert (answer.returncode != 0) == bool(absent)
+    assert ("passed" in answer.stdout) == bool(versions)
+
+
+def test_a_laptop_with_one_version_is_content_with_it(tmp_path: Path) -> None:
+    put_program(tmp_path / "tenure" / "engines" / "etcd-3.7.3" / "etcd")
+    test = "def test_on_each(etcd_binary):\n    assert etcd_binary.version == '3.7.3'\n"
+    answer = run_tests(tmp_path, test, PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), CI="")
+    assert answer.returncode == 0, answer.stdout
+    assert "1 passed" in answer.stdout
+
+
+def test_the_newest_versions_that_a_build_server_must_have_are_those_that_are_built() -> None:
+    pins = {
+        "etcd": ("etcd/go.mod", r"go.etcd.io/etcd/server/v3 v(\d+\.\d+)\."),
+        "zookeeper": ("zookeeper/pom.xml", r"<artifactId>zookeeper</artifactId>\s*<version>(\d+\.\d+)\."),
+    }
+    for engine, (file, pattern) in pins.items():
+        pinned = re.search(pattern, (ROOT / "engines" / file).read_text())
+        assert pinned is not None
+        assert pinned[1] == LINES[engine][0]
 
 
 def test_a_test_that_fails_says_where_the_logs_of_its_shared_cluster_are(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tenure.testing.engines.network import Cut, Network
 
 ENDS = ("n1", "n2", "n3", "tests")
 ALL = set(permutations(ENDS, 2))
+FROM_PEERS, TO_PEERS = {("n2", "n1"), ("n3", "n1")}, {("n1", "n2"), ("n1", "n3")}
 _PORT = 12_000
 _NETWORK_NAMESPACE = 0x40000000  # CLONE_NEWNET
 
@@ -87,14 +88,17 @@ def leftovers(number: str) -> list[str]:
 @pytest.mark.parametrize(
     ("cut", "lost"),
     [
-        (Cut(peers=True, clients=False, one_way=False), {("n1", "n2"), ("n1", "n3"), ("n2", "n1"), ("n3", "n1")}),
-        (Cut(peers=True, clients=False, one_way=True), {("n2", "n1"), ("n3", "n1")}),
-        (Cut(peers=False, clients=True, one_way=False), {("n1", "tests"), ("tests", "n1")}),
-        (Cut(peers=False, clients=True, one_way=True), {("tests", "n1")}),
-        (Cut(peers=True, clients=True, one_way=False), {pair for pair in ALL if "n1" in pair}),
-        (Cut(peers=True, clients=True, one_way=True), {(sender, "n1") for sender in ENDS if sender != "n1"}),
+        (Cut(peers=True, clients=False), FROM_PEERS | TO_PEERS),
+        (Cut(peers=True, clients=False, one_way="receiving"), FROM_PEERS),
+        (Cut(peers=True, clients=False, one_way="sending"), TO_PEERS),
+        (Cut(peers=False, clients=True), {("n1", "tests"), ("tests", "n1")}),
+        (Cut(peers=False, clients=True, one_way="receiving"), {("tests", "n1")}),
+        (Cut(peers=False, clients=True, one_way="sending"), {("n1", "tests")}),
+        (Cut(peers=True, clients=True), {pair for pair in ALL if "n1" in pair}),
+        (Cut(peers=True, clients=True, one_way="receiving"), {(sender, "n1") for sender in ENDS if sender != "n1"}),
+        (Cut(peers=True, clients=True, one_way="sending"), {("n1", receiver) for receiver in ENDS if receiver != "n1"}),
     ],
-    ids=["peers", "peers-one-way", "clients", "clients-one-way", "both", "both-one-way"],
+    ids=[f"{from_}{way}" for from_ in ("peers", "clients", "both") for way in ("", "-receiving", "-sending")],
 )
 def test_a_cut_stops_what_it_says_and_nothing_else_until_it_is_healed(
     world: World, cut: Cut, lost: set[tuple[str, str]]
@@ -107,10 +111,16 @@ def test_a_cut_stops_what_it_says_and_nothing_else_until_it_is_healed(
 
 
 def test_healing_one_node_leaves_the_cut_of_another(world: World) -> None:
-    cut = Cut(peers=True, clients=False, one_way=False)
+    cut = Cut(peers=True, clients=False)
     world.network.cut([cut, cut, None])
     world.network.cut([None, cut, None])
     assert world.reaches() == ALL - {("n1", "n2"), ("n2", "n1"), ("n2", "n3"), ("n3", "n2")}
+
+
+def test_two_nodes_that_are_cut_off_in_one_way_each_lose_what_either_cut_stops(world: World) -> None:
+    deaf, mute = Cut(peers=True, clients=False, one_way="receiving"), Cut(peers=True, clients=False, one_way="sending")
+    world.network.cut([deaf, mute, None])
+    assert world.reaches() == ALL - {("n2", "n1"), ("n3", "n1"), ("n2", "n3")}
 
 
 def test_two_networks_at_once_have_different_addresses(world: World) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.engines.binaries import built_from
+from tenure.testing.engines.binaries import PACKAGES, built_from, packaged
 from tenure.testing.engines.processes import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +32,9 @@ for argument in "$@"; do
   esac
 done
 """
+
+# The servers whose program is not called like the engine.
+PROGRAMS = {"postgresql": "postgres", "mariadb": "mariadbd", "redis": "redis-server"}
 
 
 class Machine:
@@ -155,18 +158,19 @@ def test_an_interrupted_build_leaves_nothing_that_looks_finished(machine: Machin
 
 
 @pytest.fixture
-def install(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def install(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """What ``make test`` does first, on a machine without etcd."""
     for name, value in machine.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", str(machine.bin))
+    monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     spec = importlib.util.spec_from_file_location("install_engines", ROOT / "tools" / "install_engines.py")
     assert spec is not None
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    main: Callable[[], None] = tool.main
+    main: Callable[[], int] = tool.main
     return main
 
 
@@ -180,17 +184,17 @@ def apt_get(machine: Machine, condition: str = "true") -> None:
 
 
 def test_a_machine_where_we_may_not_install_is_told_the_command(
-    machine: Machine, install: Callable[[], None], capsys: pytest.CaptureFixture[str]
+    machine: Machine, install: Callable[[], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     apt_get(machine)
     machine.put("sudo", "exit 1")
-    install()
+    assert install() == 0
     assert machine.calls == []
     assert "*** Engines are missing. Tests that need them are not run." in capsys.readouterr().err
 
 
 def test_root_installs_what_is_missing_and_only_once(
-    machine: Machine, install: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    machine: Machine, install: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apt_get(machine)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -201,7 +205,7 @@ def test_root_installs_what_is_missing_and_only_once(
     assert not any("etcd" in call for call in machine.calls[1:])
 
 
-def test_a_sudo_that_asks_for_no_password_will_do(machine: Machine, install: Callable[[], None]) -> None:
+def test_a_sudo_that_asks_for_no_password_will_do(machine: Machine, install: Callable[[], int]) -> None:
     apt_get(machine)
     machine.put("sudo", '[ "$1" = -n ] && shift && { [ "$1" = true ] || exec "$@"; }')
     install()
@@ -210,10 +214,39 @@ def test_a_sudo_that_asks_for_no_password_will_do(machine: Machine, install: Cal
 
 
 def test_the_list_of_packages_is_renewed_only_if_it_does_not_do(
-    machine: Machine, install: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    machine: Machine, install: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     apt_get(machine, condition='[ "$(/usr/bin/wc -l < "$HOME/calls")" -eq 3 ]')
     install()
     assert [call.split()[1] for call in machine.calls] == ["install", "update", "install"]
     assert (machine.bin / "etcd").exists()
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_build_server_on_which_the_installation_fails_fails_and_says_why(
+    machine: Machine,
+    install: Callable[[], int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    works: bool,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("CI", "true")
+    for engine in PACKAGES:
+        if engine != "zookeeper":  # Its jars are where no PATH leads.
+            machine.put(PROGRAMS.get(engine, engine), "echo 1.0.0")
+    (machine.bin / "etcd").unlink()
+    apt_get(machine, condition=str(works).lower() if works else "(echo 'no such host' >&2; false)")
+    missing = [] if works else ["etcd-server", "etcd-client"]
+    missing += [] if packaged("zookeeper") else ["zookeeper"]
+    assert install() == bool(missing)
+    said = capsys.readouterr().err
+    assert ("no such host" in said) == (not works)
+    if missing:
+        assert (
+            f"*** Engines are missing. CI=true, so no tests are run. To install them: apt-get install -y {' '.join(missing)}\n"
+            in said
+        )
+    else:
+        assert said == ""

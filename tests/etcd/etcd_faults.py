@@ -121,6 +121,11 @@ class Candidate:
         assert term.valid
 
 
+async def ctl(etcd: EtcdCluster, *arguments: str) -> str:
+    """What somebody does by hand."""
+    return await asyncio.to_thread(etcd.ctl, *arguments)
+
+
 def store_of(opened: OpenStore) -> EtcdStore:
     store = opened.store
     assert isinstance(store, EtcdStore)

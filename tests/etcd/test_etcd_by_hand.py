@@ -1,32 +1,28 @@
 """What people do to an election with ``etcdctl``, and what others may have written below its name."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
 import tenure
 from tenure.clients.etcd.client import EtcdClient
-from tenure.clients.etcd.messages import Put, Range, Txn, TxnAnswer
+from tenure.clients.etcd.messages import Put, Txn, TxnAnswer
 from tenure.clients.etcd.opening import client_of
 from tenure.errors import OutcomeUnknown, Reason
 from tenure.model import Ended, Grant, Token, Wait
 from tenure.stores.etcd import from_url
 from tenure.stores.etcd.store import EtcdStore
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import Candidate, bid_of, keys, play, until
+from tests.etcd.etcd_faults import Candidate, bid_of, ctl, keys, play, until
 
 
 @asynccontextmanager
 async def store_and_client(etcd: EtcdCluster) -> AsyncIterator[tuple[EtcdStore, EtcdClient]]:
     async with from_url(etcd.url) as store, client_of(etcd.url) as client:
         yield store, client
-
-
-async def ctl(etcd: EtcdCluster, *arguments: str) -> str:
-    return await asyncio.to_thread(etcd.ctl, *arguments)
 
 
 def test_a_lease_that_is_revoked_ends_its_tenures_and_its_waiters_stand_anew(etcd: EtcdCluster) -> None:
@@ -69,56 +65,6 @@ def test_a_leader_whose_lease_or_key_is_taken_is_deposed_and_leads_again(etcd: E
                 assert [fact.reason for fact in ada.left] == [Reason.DEPOSED]
                 assert ada.tokens[1] > ada.tokens[0] == key.create_revision
             assert await keys(client, name) == ()
-
-    play(story())
-
-
-async def check_its_turn(etcd: EtcdCluster, name: str, meddle: Callable[[EtcdClient], Awaitable[object]]) -> None:
-    """Have somebody wait, meddle, and see that it leads when the leader leaves."""
-    async with (
-        tenure.open_store(etcd.url) as one,
-        tenure.open_store(etcd.url) as two,
-        client_of(etcd.url) as client,
-        AsyncExitStack() as leaves,
-    ):
-        ada = await leaves.enter_async_context(Candidate(one, name))
-        await ada.leads()
-        async with Candidate(two, name) as bob:
-            await bob.waits(etcd)
-            await meddle(client)
-            await leaves.aclose()
-            await bob.leads()
-            assert bob.tokens > ada.tokens
-
-
-def test_a_waiter_whose_key_is_deleted_gets_its_turn_all_the_same(etcd: EtcdCluster) -> None:
-    async def push_out(client: EtcdClient) -> None:
-        await ctl(etcd, "del", (await keys(client, "pushed out"))[1].key.decode())
-
-    play(check_its_turn(etcd, "pushed out", push_out))
-
-
-def test_a_compaction_while_a_standby_waits_does_not_make_it_miss_its_turn(etcd: EtcdCluster) -> None:
-    async def compact(client: EtcdClient) -> None:
-        await ctl(etcd, "put", "something", "else")
-        await client.range(from_nowhere(), operation="look")
-        await ctl(etcd, "compact", str(client.revision))
-
-    play(check_its_turn(etcd, "compacted", compact))
-
-
-def test_a_watch_from_before_a_compaction_says_at_once_that_claiming_may_help(etcd: EtcdCluster) -> None:
-    async def story() -> None:
-        async with store_and_client(etcd) as (store, client), from_url(etcd.url) as other:
-            first = await other.claim(bid_of("forgotten"))
-            waits = await store.claim(bid_of("forgotten"))
-            assert isinstance(waits, Wait)
-            await other.release(first.bid)
-            await ctl(etcd, "put", "something", "else")
-            await client.range(from_nowhere(), operation="look")
-            await ctl(etcd, "compact", str(client.revision))
-            await store.changed(waits)  # The deletion that it waits for cannot be told any more.
-            assert isinstance(await store.claim(waits.bid), Grant)
 
     play(story())
 
@@ -292,8 +238,3 @@ def test_a_word_to_resign_is_heard_although_the_leader_says_meanwhile_where_it_i
             assert not store.resign_asked(again)
 
     play(story())
-
-
-def from_nowhere() -> Range:
-    """Ask for nothing, to hear the revision of the etcd."""
-    return Range(b"nothing", limit=1, keys_only=True)

@@ -6,45 +6,27 @@ from pathlib import Path
 
 from tenure.testing.engines import EtcdCluster
 
-# Whoever reads the wall clock gets it through ``time``: a process whose clock leaps by hours sees just this.
-_LEAPS = """
-import asyncio, sys, time
-real_s, real_ns, real_read, leap_s = time.time, time.time_ns, time.clock_gettime, 0
-time.time = lambda: real_s() + leap_s
-time.time_ns = lambda: real_ns() + leap_s * 10**9
-wall = time.CLOCK_REALTIME
-time.clock_gettime = lambda clock: real_read(clock) + (leap_s if clock == wall else 0)
-
-import tenure
-
-async def main():
-    global leap_s
-    facts = []
-    async with tenure.open_store(sys.argv[1]) as store:
-        election = tenure.Election(store, "leaps", ttl=3, hooks=[facts.append])
-        async with election.once() as term:
-            for leap_s in (3600, -3600, 10**8):
-                sent_at = term._term.valid_until
-                async with asyncio.timeout(30):
-                    while term._term.valid_until == sent_at:
-                        await asyncio.sleep(0.02)
-                term.check()
-                print("renewed", leap_s, abs(time.time() - real_s()) > 3000, flush=True)
-    print(*[type(fact).__name__ for fact in facts])
-
-asyncio.run(main())
-"""
+ROOT = Path(__file__).parents[2]
 
 
-def test_a_wall_clock_that_leaps_by_hours_ends_no_tenure(newest: EtcdCluster, tmp_path: Path) -> None:
-    program = tmp_path / "leaps.py"
-    program.write_text(_LEAPS)
-    told = subprocess.run(
-        [sys.executable, str(program), newest.url], capture_output=True, text=True, timeout=60, check=False
-    )
+def leap(cluster: EtcdCluster, *control: str) -> subprocess.CompletedProcess[str]:
+    """Have a candidate lead while its wall clock leaps."""
+    command = [sys.executable, "-m", "tests.etcd.leaping_wall", cluster.url, *control]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_wall_clock_that_leaps_by_hours_ends_no_tenure(newest: EtcdCluster) -> None:
+    told = leap(newest)
     assert told.stdout.splitlines() == [
-        "renewed 3600 True",
-        "renewed -3600 True",
-        "renewed 100000000 True",
+        "renewed 3600 {3600.0}",
+        "renewed -3600 {-3600.0}",
+        "renewed 100000000 {100000000.0}",
         "Elected Left",
     ], told.stderr
+    assert told.returncode == 0
+
+
+def test_a_tenure_that_was_dated_by_the_wall_clock_would_not_outlast_the_first_leap(newest: EtcdCluster) -> None:
+    told = leap(newest, "wall")
+    assert "is over: lapsed" in told.stderr.splitlines()[-1]
+    assert "renewed" not in told.stdout

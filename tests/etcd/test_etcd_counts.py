@@ -17,7 +17,7 @@ GRANTS = "started LeaseGrant"
 
 
 @pytest.mark.parametrize("count", [1, 300])
-def test_elections_led_in_one_process_share_one_lease_and_one_renewal(newest: EtcdCluster, count: int) -> None:
+def test_elections_led_through_one_store_share_one_lease_and_one_renewal(newest: EtcdCluster, count: int) -> None:
     async def story() -> None:
         before = counted(newest)
         async with tenure.open_store(newest.url) as store, AsyncExitStack() as leading:
@@ -37,6 +37,22 @@ def test_elections_led_in_one_process_share_one_lease_and_one_renewal(newest: Et
             assert counted(newest)[GRANTS] - before[GRANTS] == 1
             async with client_of(newest.url) as client:
                 assert len({kv.lease for kv in await keys(client, f"many/{count}")}) == 1
+
+    play(story())
+
+
+def test_two_stores_of_one_process_have_a_lease_each_and_closing_one_ends_its_own_alone(newest: EtcdCluster) -> None:
+    async def story() -> None:
+        async with from_url(newest.url) as store, client_of(newest.url) as client:
+            grant = await store.claim(bid_of("stores/stays", ttl_s=60))
+            assert isinstance(grant, Grant)
+            async with from_url(newest.url) as other:
+                waits = await other.claim(bid_of("stores/stays", ttl_s=60))
+                assert isinstance(waits, Wait)
+                assert len({kv.lease for kv in await keys(client, "stores/stays")}) == 2
+            (key,) = await keys(client, "stores/stays")
+            assert key.create_revision == grant.token
+            assert await store.renew(grant) == grant
 
     play(story())
 

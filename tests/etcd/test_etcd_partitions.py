@@ -8,20 +8,16 @@ from typing import Literal
 import pytest
 
 import tenure
+from tenure.clients.etcd.opening import client_of
 from tenure.errors import OutcomeUnknown, Unreachable
-from tenure.model import Ended, Grant
+from tenure.model import Ended, Grant, Token
 from tenure.stores.etcd import from_url
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import Candidate, bid_of, member_of, now_ns, play
+from tests.etcd.etcd_faults import Candidate, bid_of, keys, member_of, now_ns, play
 
-# What a member is cut off from, and whether only what is sent to it is lost.
-CUTS: list[tuple[Literal["peers", "clients"] | None, bool]] = [
-    ("peers", False),
-    ("peers", True),
-    ("clients", False),
-    ("clients", True),
-    (None, False),
-]
+From = Literal["peers", "clients"] | None
+OneWay = Literal["receiving", "sending"] | None
+WAYS: tuple[OneWay, ...] = (None, "receiving", "sending")
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +32,10 @@ def isolated(isolated_etcd: EtcdCluster) -> Iterator[EtcdCluster]:
     isolated_etcd.mend()
 
 
-@pytest.mark.parametrize(("from_", "one_way"), CUTS)
+@pytest.mark.parametrize("from_", ["peers", "clients", None])
+@pytest.mark.parametrize("one_way", WAYS)
 def test_a_tenure_goes_on_when_the_member_that_it_renews_at_is_cut_off(
-    isolated: EtcdCluster, from_: Literal["peers", "clients"] | None, one_way: bool
+    isolated: EtcdCluster, from_: From, one_way: OneWay
 ) -> None:
     async def story() -> None:
         name = f"cut/{from_}/{one_way}"
@@ -60,8 +57,8 @@ def test_a_tenure_goes_on_when_the_member_that_it_renews_at_is_cut_off(
     play(story())
 
 
-@pytest.mark.parametrize("one_way", [False, True])
-def test_a_member_without_its_peers_never_grants_or_renews_anything(isolated: EtcdCluster, one_way: bool) -> None:
+@pytest.mark.parametrize("one_way", WAYS)
+def test_a_member_without_its_peers_never_grants_or_renews_anything(isolated: EtcdCluster, one_way: OneWay) -> None:
     async def story() -> None:
         node = await asyncio.to_thread(isolated.leader)
         others = ",".join(other.endpoint for other in isolated.nodes if other is not node)
@@ -82,5 +79,23 @@ def test_a_member_without_its_peers_never_grants_or_renews_anything(isolated: Et
             assert granted.token > held.token
             await asyncio.to_thread(isolated.mend)
             assert await store.renew(held) == Ended(held.bid, held.token)
+
+    play(story())
+
+
+def test_what_a_member_did_and_could_not_say_is_unknown_and_found_by_the_next_claim(isolated: EtcdCluster) -> None:
+    async def story() -> None:
+        async with from_url(isolated.url) as store:
+            assert isinstance(await store.claim(bid_of("said", ttl_s=60)), Grant)  # Now it has a lease, and a member.
+            (node,) = [node for node in isolated.nodes if node.endpoint == store._client.endpoint]
+            others = ",".join(other.endpoint for other in isolated.nodes if other is not node)
+            await asyncio.to_thread(node.partition, "clients", one_way="sending")
+            bid = bid_of("unsaid", ttl_s=60)
+            with pytest.raises(OutcomeUnknown):
+                await store.claim(bid)
+            async with client_of(f"etcd://{others}") as direct:
+                (found,) = await keys(direct, "unsaid")
+            assert await store.claim(bid) == Grant(bid, Token(found.create_revision))
+            assert store._client.endpoint != node.endpoint
 
     play(story())

@@ -1,19 +1,26 @@
 """What the tests of the Kubernetes store and sink share: the rig of the contract, and eyes and hands of an operator."""
 
 import asyncio
+import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import to_thread
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tenure.clients.kubernetes import Conflict, KubernetesClient, NotThere, settings_of
 from tenure.model import Bid, Grant, Holder, Wait
 from tenure.stores.base import Store
 from tenure.stores.kubernetes import KubernetesStore, from_url
 from tenure.stores.kubernetes.names import lease_for
+from tenure.stores.kubernetes.rights import manifest
 from tenure.testing.engines import EngineFailed, KubernetesCluster
 from tenure.testing.engines.processes import wait_for
 
@@ -107,6 +114,71 @@ def give(cluster: KubernetesCluster, rights: str, user: str, *expected: str) -> 
 
     cluster.kubectl("apply", "--filename=-", stdin=rights)
     assert wait_for(given, LIMIT_S), f"{user} still may not {' '.join(expected)}"
+
+
+@contextmanager
+def service_account(cluster: KubernetesCluster) -> Iterator[str]:
+    """The service account that the manifest is for, with the rights of it; ``kubectl create token tenure`` gives a token."""
+    user = "system:serviceaccount:default:tenure"
+    text = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: tenure, namespace: default}\n---\n"
+    text += manifest("default")
+    give(cluster, text, user, "get", "namespaces/default")
+    try:
+        yield user
+    finally:
+        cluster.kubectl("delete", "--ignore-not-found", "--filename=-", stdin=text)
+
+
+def rights_of(user: str) -> str:
+    """The rights of the manifest for this user, in the place of the service account that it names."""
+    text, subject = manifest("default"), '- kind: ServiceAccount\n  name: tenure\n  namespace: "default"\n'
+    assert subject in text
+    return text.replace(subject, f"- kind: User\n  name: {user}\n")
+
+
+def certified(cluster: KubernetesCluster, user: str) -> dict[str, str]:
+    """What a kubeconfig has for somebody who is known by a certificate alone."""
+    assert cluster.tls is not None
+    pair = cluster.tls.issue(user)
+    return {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+
+
+def expired_token(cluster: KubernetesCluster, account: str) -> str:
+    """A token of this service account, as the cluster itself signed it an hour too long ago."""
+    name = account.rpartition(":")[2]
+    uid = cluster.kubectl("get", "serviceaccount", name, "--output=jsonpath={.metadata.uid}")
+    ended_s, issuer = int(time.time()) - 3600, "https://tenure.example"
+    claims = {
+        "iss": issuer,
+        "sub": account,
+        "aud": [issuer],
+        "exp": ended_s,
+        "iat": ended_s - 60,
+        "nbf": ended_s - 60,
+        "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": name, "uid": uid}},
+    }
+    return _signed(claims, cluster._signer.key)
+
+
+def _signed(claims: dict[str, Any], key: Path) -> str:
+    """A JSON web token."""
+
+    def encoded(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    signer = serialization.load_pem_private_key(key.read_bytes(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    text = ".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "ES256", "typ": "JWT"}, claims))
+    signature = decode_dss_signature(signer.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+    return f"{text}.{encoded(b''.join(number.to_bytes(32, 'big') for number in signature))}"
+
+
+async def stands(url: str, name: str) -> None:
+    """Take the office, keep it and leave it."""
+    async with from_url(url) as store:
+        grant = await wins(store, bid(name))
+        assert await store.renew(grant) == grant
+        await store.release(grant.bid)
 
 
 def bid(election: str, holder: Holder | None = None, serial: int = 1, ttl_ns: int = TTL_NS, advertise: str = "") -> Bid:

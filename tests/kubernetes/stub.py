@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -101,17 +102,17 @@ class Stub:
 
 
 @asynccontextmanager
-async def stub() -> AsyncIterator[Stub]:
+async def stub(tls: ssl.SSLContext | None = None) -> AsyncIterator[Stub]:
     api = Stub()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", api.serve)
     runner = web.AppRunner(application, shutdown_timeout=0, handler_cancellation=True)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         host, port = runner.addresses[0][:2]
-        api.server = f"http://{host}:{port}"
+        api.server = f"{'http' if tls is None else 'https'}://{host}:{port}"
         yield api
     finally:
         await runner.cleanup()

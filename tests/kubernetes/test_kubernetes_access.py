@@ -1,26 +1,17 @@
 """Who asks, how that is kept fresh, and what becomes of a tenure whose rights are taken away."""
 
 import asyncio
-import base64
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from tenure.clients.kubernetes.access import in_pod
-from tenure.clients.kubernetes.settings import TRANSITIONS, Settings
 from tenure.errors import Refused, Unreachable
 from tenure.stores.kubernetes import KubernetesStore, from_url
-from tenure.stores.kubernetes.rights import manifest
 from tenure.testing.engines import KubernetesCluster, Tls
-from tests.kubernetes.kubernetes_rig import bid, by_kubectl, give, wins
+from tests.kubernetes.kubernetes_rig import bid, by_kubectl, certified, expired_token, give, rights_of, stands, wins
 
 pytestmark = pytest.mark.anyio
 
@@ -28,37 +19,12 @@ WRONG = "wrong-and-secret"
 
 
 @pytest.fixture
-def configured(cluster: KubernetesCluster, tmp_path: Path) -> Callable[..., str]:
-    """The URL of a store for a user and a cluster as a kubeconfig says."""
-
-    def configured(user: dict[str, Any], server: dict[str, Any] | None = None) -> str:
-        configuration = json.loads(cluster.kubeconfig.read_text())
-        configuration["users"][0]["user"] = user
-        configuration["clusters"][0]["cluster"] |= server or {}
-        file = tmp_path / "kubeconfig"
-        file.write_text(json.dumps(configuration))
-        return f"kubernetes://default?kubeconfig={file}"
-
-    return configured
-
-
-@pytest.fixture
 def alice(cluster: KubernetesCluster) -> Iterator[str]:
     """The token of a user with the rights of the manifest, and no others."""
-    text = manifest("default")
-    subject = '- kind: ServiceAccount\n  name: tenure\n  namespace: "default"\n'
-    assert subject in text
-    text = text.replace(subject, "- kind: User\n  name: alice\n")
+    text = rights_of("alice")
     give(cluster, text, "alice", "get", "namespaces/default")
     yield cluster.token_of("alice")
     cluster.kubectl("delete", "--ignore-not-found", "--filename=-", stdin=text)
-
-
-async def stands(url: str, name: str) -> None:
-    async with from_url(url) as store:
-        grant = await wins(store, bid(name))
-        assert await store.renew(grant) == grant
-        await store.release(grant.bid)
 
 
 async def test_the_rights_of_the_manifest_are_enough_for_everything(
@@ -143,46 +109,10 @@ async def test_a_token_that_is_replaced_in_its_file_is_taken_up_when_the_old_one
         assert await store.renew(grant) == grant
 
 
-@pytest.fixture
-def expired(cluster: KubernetesCluster) -> Iterator[str]:
-    """A token of the service account that the manifest is for, as the cluster itself signed it an hour too long ago."""
-    account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: tenure, namespace: default}\n---\n"
-    text = account + manifest("default")
-    cluster.kubectl("apply", "--filename=-", stdin=text)
-    uid = cluster.kubectl("get", "serviceaccount", "tenure", "--output=jsonpath={.metadata.uid}")
-    ended_s = int(time.time()) - 3600
-    of = {"namespace": "default", "serviceaccount": {"name": "tenure", "uid": uid}}
-    issuer = "https://tenure.example"
-    claims = {
-        "iss": issuer,
-        "sub": "system:serviceaccount:default:tenure",
-        "aud": [issuer],
-        "exp": ended_s,
-        "iat": ended_s - 60,
-        "nbf": ended_s - 60,
-        "kubernetes.io": of,
-    }
-    yield signed(claims, cluster._signer.key)
-    cluster.kubectl("delete", "--ignore-not-found", "--filename=-", stdin=text)
-
-
-def signed(claims: dict[str, Any], key: Path) -> str:
-    """A JSON web token."""
-
-    def encoded(data: bytes) -> str:
-        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-    signer = serialization.load_pem_private_key(key.read_bytes(), None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    text = ".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "ES256", "typ": "JWT"}, claims))
-    signature = decode_dss_signature(signer.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
-    return f"{text}.{encoded(b''.join(number.to_bytes(32, 'big') for number in signature))}"
-
-
 async def test_a_token_that_has_expired_is_told_of_and_its_successor_is_taken_up(
-    configured: Callable[..., str], cluster: KubernetesCluster, expired: str, tmp_path: Path
+    configured: Callable[..., str], cluster: KubernetesCluster, account: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "token"
+    file, expired = tmp_path / "token", expired_token(cluster, account)
     file.write_text(expired)
     url = configured({"tokenFile": str(file)})
     with pytest.raises(Refused, match=r"Unauthorized; .*expired: log in again") as told:
@@ -197,11 +127,15 @@ async def test_a_token_that_has_expired_is_told_of_and_its_successor_is_taken_up
 
 
 async def test_a_client_certificate_says_who_asks(configured: Callable[..., str], cluster: KubernetesCluster) -> None:
-    assert cluster.tls is not None
-    pair = cluster.tls.issue("alice-cert", "alice")
-    user = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
-    with pytest.raises(Refused, match=r'User "[^"]+" cannot get resource "namespaces"'):
-        await stands(configured(user), "by-certificate")
+    url = configured(certified(cluster, "carol"))
+    with pytest.raises(Refused, match=r'User "carol" cannot get resource "namespaces"'):
+        await stands(url, "by-certificate")
+    rights = rights_of("carol")
+    try:
+        await asyncio.to_thread(give, cluster, rights, "carol", "get", "namespaces/default")
+        await stands(url, "by-certificate")
+    finally:
+        await by_kubectl(cluster, "delete", "--filename=-", stdin=rights)
 
 
 async def test_an_exec_plugin_says_who_asks_and_is_asked_again_when_that_is_refused(
@@ -270,19 +204,3 @@ async def test_a_proxy_is_gone_through(configured: Callable[..., str], cluster: 
     server.close()
     assert all(request.startswith(f"CONNECT {cluster.endpoints[0]}".encode()) for request in asked)
     assert asked
-
-
-async def test_a_pod_stands_by_its_service_account(cluster: KubernetesCluster, tmp_path: Path) -> None:
-    assert cluster.tls is not None
-    for name, text in {
-        "token": cluster.token_of("admin"),
-        "namespace": "default",
-        "ca.crt": cluster.tls.ca.read_text(),
-    }.items():
-        (tmp_path / name).write_text(text)
-    host, port = cluster.endpoints[0].split(":")
-    access = in_pod({"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}, tmp_path)
-    assert access is not None
-    async with KubernetesStore(Settings(access, "default", 5.0, TRANSITIONS)) as store:
-        grant = await wins(store, bid("pod"))
-        assert await store.renew(grant) == grant

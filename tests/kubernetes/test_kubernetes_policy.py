@@ -13,23 +13,12 @@ from tenure.sinks import KubernetesSink
 from tenure.sinks.kubernetes_policy import fenceable, policy
 from tenure.testing.engines import EngineFailed, KubernetesCluster
 from tenure.testing.engines.processes import wait_for
+from tests.kubernetes.policy_rig import APPLY, deleted, led, refusal
 
 pytestmark = pytest.mark.anyio
 
 PATIENCE_S = 60
-APPLY = ("apply", "--filename=-")
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def led(token: int, value: str, name: str = "led") -> str:
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "annotations": {"tenure/token": str(token)}},
-            "data": {"x": value},
-        }
-    )
 
 
 @pytest.fixture
@@ -42,25 +31,6 @@ def fenced(cluster: KubernetesCluster) -> Iterator[KubernetesCluster]:
     cluster.kubectl("delete", "--filename=-", stdin=both)
     # The policy is gone some moments after it was deleted.
     assert wait_for(lambda: deleted(cluster, "configmap/led", "deployment/web", "deployment/free"), PATIENCE_S)
-
-
-def deleted(cluster: KubernetesCluster, *names: str) -> bool:
-    try:
-        cluster.kubectl("delete", "--ignore-not-found", *names)
-    except EngineFailed:
-        return False
-    return True
-
-
-def refusal(cluster: KubernetesCluster, *arguments: str, stdin: str = "") -> str:
-    """What kubectl was refused with; empty: it was not, or for another reason."""
-    try:
-        cluster.kubectl(*arguments, "--dry-run=server", stdin=stdin)
-    except EngineFailed as error:
-        told = str(error)
-        assert "tenure: " in told, told
-        return told.partition("tenure: ")[2]
-    return ""
 
 
 def test_the_api_server_itself_refuses_whoever_says_no_token_or_an_old_one(fenced: KubernetesCluster) -> None:
@@ -145,6 +115,46 @@ def test_subresources_of_one_object_are_fenced_and_those_of_its_neighbour_are_no
         assert wait_for(lambda: deleted(cluster, "deployment/alone", "deployment/beside"), PATIENCE_S)
 
 
+KEEPERS = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:node:n1",
+    "system:kube-controller-manager",
+    "system:kube-scheduler",
+    "system:apiserver",
+]
+STRANGERS = [
+    "system:serviceaccount:default:kube-system",
+    "system:serviceaccount:kube-system-too:x",
+    "system:serviceaccounts",
+    "system:nodes",
+    "system:kube-controller-manager:x",
+    "x-system:apiserver",
+    "admin",
+]
+
+
+def by(user: str) -> tuple[str, str]:
+    """Somebody of this name who may do everything, as far as rights go."""
+    return f"--as={user}", "--as-group=system:masters"
+
+
+def test_those_who_keep_the_cluster_running_need_no_token(fenced: KubernetesCluster) -> None:
+    fenced.kubectl(*APPLY, "--field-manager=tenure:9", stdin=led(9, "b"))
+    write, delete = ("annotate", "configmap", "led", "some=thing"), ("delete", "configmap", "led")
+    for user in KEEPERS:
+        assert (refusal(fenced, *write, *by(user)), refusal(fenced, *delete, *by(user))) == ("", ""), user
+
+
+def test_nobody_is_taken_for_one_of_those_who_keep_the_cluster_running_for_a_name_like_theirs(
+    fenced: KubernetesCluster,
+) -> None:
+    fenced.kubectl(*APPLY, "--field-manager=tenure:9", stdin=led(9, "b"))
+    write, delete = ("annotate", "configmap", "led", "some=thing"), ("delete", "configmap", "led")
+    for user in STRANGERS:
+        assert refusal(fenced, *write, *by(user)).startswith("say the token"), user
+        assert refusal(fenced, *delete, *by(user)).startswith("mark it before you delete it"), user
+
+
 def test_the_next_token_applies_on_the_server_side_only_by_force(fenced: KubernetesCluster) -> None:
     apply = (*APPLY, "--server-side", "--field-manager=tenure:8")
     fenced.kubectl(*APPLY, "--server-side", "--field-manager=tenure:7", stdin=led(7, "a"))
@@ -193,20 +203,6 @@ def test_subresources_are_fenced_and_objects_that_nobody_leads_are_left_alone(fe
     scale = ("--subresource=scale", "--type=merge", '--patch={"spec":{"replicas":3}}', "--field-manager=tenure:7")
     assert refusal(fenced, "patch", "deployment", "web", *scale).startswith("this subresource shows no token")
     fenced.kubectl("annotate", "deployment", "web", "tenure/delete=7", "--field-manager=tenure:7")
-
-
-def test_with_an_election_a_new_object_is_compared_with_its_lease(cluster: KubernetesCluster) -> None:
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "counted"}}
-    cluster.kubectl(*APPLY, stdin=json.dumps({**lease, "spec": {"leaseTransitions": 5}}))
-    text = policy(fenceable("configmaps/counted"), "default", "counted")
-    cluster.kubectl(*APPLY, stdin=text)
-    old, stale = (*APPLY, "--field-manager=tenure:4"), led(4, "z", "counted")
-    try:
-        assert wait_for(lambda: "the election is at 5" in refusal(cluster, *old, stdin=stale), PATIENCE_S)
-        new = led(5, "a", "counted")
-        assert refusal(cluster, *APPLY, "--field-manager=tenure:5", stdin=new) == ""
-    finally:
-        cluster.kubectl("delete", "--filename=-", stdin=text)
 
 
 @pytest.mark.parametrize(

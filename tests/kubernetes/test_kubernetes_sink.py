@@ -1,7 +1,8 @@
 """The Kubernetes sink keeps the contract of sinks, whatever is done to its objects meanwhile."""
 
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,18 +11,44 @@ from typing import Any
 import pytest
 
 from tenure.clients.kubernetes import Conflict, NotThere
-from tenure.errors import ConfigError, Refused, StaleToken
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken
 from tenure.model import Token
 from tenure.sinks import Bound, KubernetesSink, Verify
 from tenure.sinks.kubernetes import _digits
 from tenure.testing import SINK_CONTRACT, ContractBroken, check_sink_promise
 from tenure.testing.engines import KubernetesCluster
-from tests.kubernetes.kubernetes_rig import KubernetesRig, by_kubectl, operator
+from tests.kubernetes.kubernetes_rig import KubernetesRig, by_kubectl, operator, until, with_proxy
+from tests.proxy import Proxy
 
 pytestmark = pytest.mark.anyio
 
 LEDGER = "configmaps/ledger-{fence}"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+_CONFLICTS = re.compile(
+    r'^apiserver_request_total\{code="409",.*resource="configmaps",.*verb="(?:PUT|UPDATE)",?.*\} (\d+)$', re.MULTILINE
+)
+
+
+def appended(value: str, then: Callable[[], None] = lambda: None) -> Callable[[dict[str, Any]], None]:
+    """A change that appends a value to a ledger. It is made between the check and the write, and so is ``then``."""
+
+    def append(ledger: dict[str, Any]) -> None:
+        data = ledger.setdefault("data", {})
+        data["values"] = json.dumps([*json.loads(data.get("values", "[]")), value])
+        then()
+
+    return append
+
+
+@asynccontextmanager
+async def cut_off_before_writing(cluster: KubernetesCluster, term: Bound, value: str) -> AsyncIterator[Proxy]:
+    """A writer that has checked and whose write is on its way, held back by the proxy, when the writer gives it up."""
+    async with Proxy(cluster.endpoints[0]) as proxy:
+        async with KubernetesSink(with_proxy(cluster, proxy.endpoint), LEDGER, timeout="4") as sink:
+            with pytest.raises(OutcomeUnknown):
+                await sink.bind(term).update(LEDGER, appended(value, proxy.hold_requests))
+        assert proxy.held_bytes
+        yield proxy
 
 
 class KubernetesSinkRig:
@@ -36,15 +63,11 @@ class KubernetesSinkRig:
             yield sink
 
     async def write(self, client: KubernetesSink, term: Bound, value: str) -> None:
-        def append(ledger: dict[str, Any]) -> None:
-            data = ledger.setdefault("data", {})
-            data["values"] = json.dumps([*json.loads(data.get("values", "[]")), value])
-
         ledger = {"metadata": {"name": f"ledger-{_digits(term.fence)}"}}
         async with operator(self.cluster.url) as by_hand:
             with suppress(Conflict):  # It is there.
                 await by_hand.client.create(CONFIG_MAPS, ledger, operation="make")
-        await client.bind(term).update(LEDGER, append)
+        await client.bind(term).update(LEDGER, appended(value))
 
     async def read_all(self, fence: str) -> list[str]:
         async with operator(self.cluster.url) as by_hand:
@@ -56,7 +79,9 @@ class KubernetesSinkRig:
         return values
 
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
-        """Check and write are one request, so the worst is that it is lost on its way: it was never sent."""
+        """It has read the object and found its token high enough, and its write is lost on its way."""
+        async with cut_off_before_writing(self.cluster, term, value):
+            pass
 
     async def restart(self) -> None:
         await KubernetesRig(self.cluster).restart()
@@ -74,6 +99,39 @@ async def test_every_promise_is_kept(cluster: KubernetesCluster) -> None:
         except ContractBroken as error:
             told.append(str(error))
     assert told == []
+
+
+async def conflict_count(cluster: KubernetesCluster) -> int:
+    """How many replacements of ConfigMaps the API server has refused because somebody else came before, as it counts them."""
+    told = await by_kubectl(cluster, "get", "--raw", "/metrics")
+    return sum(map(int, _CONFLICTS.findall(told)))
+
+
+async def test_a_write_that_was_checked_and_arrives_after_a_successors_seal_changes_nothing(
+    cluster: KubernetesCluster,
+) -> None:
+    rig, old = KubernetesSinkRig(cluster), SimpleNamespace(fence="late-write", token=5)
+    async with rig.open() as sink:
+        await rig.write(sink, old, "in time")
+        async with cut_off_before_writing(cluster, old, "late") as proxy:
+            await sink.seal("late-write", Token(6))
+            before = await conflict_count(cluster)
+            proxy.deliver()
+
+            async def refused() -> bool:
+                return await conflict_count(cluster) > before
+
+            await until(refused)
+        assert await rig.read_all("late-write") == ["in time"]
+        # The same write is carried out where nobody has sealed meanwhile: it did arrive.
+        new = SimpleNamespace(fence="late-write", token=6)
+        async with cut_off_before_writing(cluster, new, "unsealed") as proxy:
+            proxy.deliver()
+
+            async def arrived() -> bool:
+                return await rig.read_all("late-write") == ["in time", "unsealed"]
+
+            await until(arrived)
 
 
 async def test_an_object_belongs_to_one_fence_and_a_mistake_is_told_of(cluster: KubernetesCluster) -> None:

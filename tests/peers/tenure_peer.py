@@ -13,6 +13,7 @@ from tenure.errors import StoreError, TenureOver
 from tenure.model import Holder
 from tenure.office.opened import OpenStore, run_there
 from tenure.stores.base import CanList
+from tenure.stores.kubernetes import KubernetesStore
 from tests.peers.lines import say
 from tests.peers.serving import in_background, serve
 
@@ -26,6 +27,7 @@ class Peer:
         assert kind in ("election", "lock"), f"{kind} is neither election nor lock"
         self.kind, self.store, self.name, self.ttl_s = kind, store, name, ttl_s
         self.standing: asyncio.Task[None] | None = None
+        self.term: tenure.Tenure | None = None
         self.resigned = asyncio.Event()
 
     async def campaign(self, value: str) -> None:
@@ -36,6 +38,15 @@ class Peer:
         assert self.standing is not None
         self.resigned.set()
         await self.standing
+
+    async def proclaim(self, value: str) -> None:
+        """Say anew where we are, and tell of it once the engine knows."""
+        assert self.term is not None, "only a leader proclaims"
+        self.term.proclaim(value)
+        seen = tenure.Election(self.store, self.name, ttl=self.ttl_s)
+        while (incumbent := await seen.incumbent()) is None or incumbent.advertised != value:  # noqa: ASYNC110  (no hook tells of it)
+            await asyncio.sleep(ASK_S)
+        say("proclaimed")
 
     async def observe(self, _: str) -> None:
         self.observing = in_background(self._look())
@@ -54,11 +65,11 @@ class Peer:
         holder = Holder.fresh()
         told = in_background(self._tell_of_the_queue(holder))
         try:
-            async with self._stay(holder, value) as term:
+            async with self._stay(holder, value) as self.term:
                 try:
                     at_ns = time.monotonic_ns()
                     await told
-                    say("leading", at_ns, token=term.token)
+                    say("leading", at_ns, token=self.term.token)
                     await self.resigned.wait()
                     say("leaving")
                 except asyncio.CancelledError:
@@ -79,9 +90,11 @@ class Peer:
         say("standing")
 
     async def _is_queued(self, holder: Holder) -> bool:
-        if not self.store.store.traits.queue:
-            return True  # Such an engine does not know who waits, and nobody has to: there is no place to be lost.
         listing = self.store.store
+        # An engine without a queue does not know who waits, and nobody has to: there is no place to be lost. Our store on
+        # Kubernetes tells of those of its own process, once they have seen who leads.
+        if not listing.traits.queue and not isinstance(listing, KubernetesStore):
+            return True
         assert isinstance(listing, CanList)
         try:
             statuses = await run_there(self.store.office, listing.elections())
@@ -100,7 +113,15 @@ class Peer:
 async def run(kind: str, url: str, name: str, ttl_s: float) -> None:
     async with tenure.open_store(url, accept_best_effort=True) as store:
         peer = Peer(kind, store, name, ttl_s)
-        await serve({"campaign": peer.campaign, "resign": peer.resign, "observe": peer.observe, "time": peer.time})
+        await serve(
+            {
+                "campaign": peer.campaign,
+                "resign": peer.resign,
+                "proclaim": peer.proclaim,
+                "observe": peer.observe,
+                "time": peer.time,
+            }
+        )
 
 
 if __name__ == "__main__":

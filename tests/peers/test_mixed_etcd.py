@@ -3,6 +3,7 @@
 The name is all that they are told. Nobody is told that others are of another kind.
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,41 @@ def test_they_lead_and_we_wait_until_they_are_killed(cluster: EtcdCluster, their
 @every_kind
 def test_we_lead_and_they_wait_and_see_us_until_we_are_killed(cluster: EtcdCluster, theirs: Kind) -> None:
     check_we_die(cluster, theirs)
+
+
+@pytest.mark.parametrize("theirs", ELECTIONS, ids=" ".join)
+def test_what_we_proclaim_is_seen_by_their_observers_and_moves_nobody_in_the_queue(
+    cluster: EtcdCluster, theirs: Kind
+) -> None:
+    with (
+        fleet(cluster, theirs, f"we-proclaim/{'-'.join(theirs)}") as (we, they),
+        start_peer(*theirs, cluster, f"we-proclaim/{'-'.join(theirs)}", "observer") as observer,
+    ):
+        observer.observe()
+        we.campaign()
+        we.wait_leading()
+        before = json.loads(observer.wait_observed('"advertise":"we"').fields["value"])
+        they.campaign()
+        they.wait_standing()
+        for address in ("countess", "analyst"):
+            we.ask(f"proclaim {address}", "proclaimed")
+            told = json.loads(observer.wait_observed(address).fields["value"])
+            assert told == {**before, "advertise": address}
+        we.resign()
+        they.wait_leading()
+        assert observer.wait_observed("they").fields["value"] == "they"
+        assert check_terms(we, they) == 2
+
+
+def test_what_a_go_program_proclaims_is_seen_by_our_observer(cluster: EtcdCluster) -> None:
+    with fleet(cluster, ("go", "election"), "they-proclaim") as (we, they):
+        we.observe()
+        they.campaign()
+        they.wait_leading()
+        assert we.wait_observed("they").fields["value"] == "they"
+        for address in ("countess", "analyst"):
+            they.ask(f"proclaim {address}", "proclaimed")
+            assert we.wait_observed(address).fields["value"] == address
 
 
 def test_a_fleet_of_all_kinds_contends_without_an_overlap(cluster: EtcdCluster) -> None:

@@ -16,8 +16,8 @@ from tenure.errors import ConfigError, Refused, StoreError, Unreachable
 from tenure.model import Grant, Wait
 from tenure.stores.base import Wake
 from tenure.stores.postgresql import from_url
-from tenure.testing.engines import PgBouncer, PostgresCluster, Tls
-from tests.sql_rig import at, bid, sql, waits, wins, wins_in_time
+from tenure.testing.engines import PgBouncer, PostgresCluster
+from tests.sql_rig import at, bid, sql, until, waits, wins, wins_in_time
 from tests.user import at_home
 
 pytestmark = pytest.mark.anyio
@@ -77,23 +77,6 @@ async def test_a_wrong_password_no_password_and_a_database_that_is_not_there_are
         for option in (f"password_file={secret}", f"passfile={passfile}"):
             async with from_url(f"postgresql://postgres@{endpoint}/postgres?{option}") as store:
                 assert await store.read("x") is None
-
-
-async def test_tls_is_checked_and_tls_on_one_side_only_is_told(cluster: PostgresCluster, tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    ours.mkdir()
-    theirs.mkdir()
-    assert "does not speak TLS" in await refusal_of(f"{cluster.url}?sslmode=require", Unreachable)
-    with PostgresCluster(tls=Tls(ours)) as encrypted:
-        endpoint = encrypted.endpoints[0]
-        async with from_url(encrypted.url) as store:
-            grant = await wins(store, bid("tls"))
-            assert await store.renew(grant) == grant
-        stranger = f"postgresql://postgres@{endpoint}/postgres?sslrootcert={Tls(theirs).ca}"
-        assert "we do not trust" in await refusal_of(stranger, Unreachable)
-        await sql(
-            encrypted, "ALTER SYSTEM SET ssl = off"
-        )  # so that the next line is the server's, not a rule of pg_hba.conf
 
 
 async def test_what_is_not_a_postgresql_is_told_from_one() -> None:
@@ -159,6 +142,57 @@ async def test_a_role_with_the_printed_rights_holds_elections_and_one_without_he
             async with from_url(url) as store:
                 await store.claim(bid(token_hex(4)))
         await sql(cluster, f"GRANT {right} TO {role}")
+
+
+async def test_a_primary_that_is_set_to_take_no_writes_is_not_called_a_standby(cluster: PostgresCluster) -> None:
+    schema, role = f"shut_{token_hex(4)}", f"shut_{token_hex(4)}"
+    url = cluster.url.replace("postgres@", f"{role}@") + f"?schema={schema}"
+    await sql(cluster, f"CREATE ROLE {role} SUPERUSER LOGIN; ALTER ROLE {role} SET default_transaction_read_only = on")
+    said = await refusal_of(url, Refused)
+    assert "takes no writes: default_transaction_read_only is on" in said
+    assert "standby" not in said
+    assert await sql(cluster, f"SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'") == "0"
+
+
+async def test_a_primary_that_is_set_to_take_no_writes_any_more_is_left_until_it_takes_them_again(
+    cluster: PostgresCluster,
+) -> None:
+    election = token_hex(4)
+    heard: list[str] = []
+    async with from_url(cluster.url) as store:
+        grant = await wins(store, bid(election, ttl_ns=3600 * 10**9))
+
+        async def row() -> str:
+            return await sql(cluster, f"SELECT o::text FROM tenure.office o WHERE election = '{election}'")
+
+        async def refused() -> bool:  # A session that is open reads the setting again a moment later.
+            heard[:] = [await row()]
+            try:
+                await store.renew(grant)
+            except Refused as error:
+                heard.append(str(error))
+            return len(heard) > 1
+
+        async def renewed() -> bool:
+            try:
+                return await store.renew(grant) == grant
+            except Refused:
+                return False
+
+        await sql(cluster, "ALTER SYSTEM SET default_transaction_read_only = on")
+        try:
+            await sql(cluster, "SELECT pg_reload_conf()")
+            await until(refused)
+            assert "a standby now, or default_transaction_read_only was set" in heard[1]
+            with pytest.raises(Refused, match="takes no writes: default_transaction_read_only is on"):
+                await store.renew(grant)
+            assert await row() == heard[0]
+        finally:
+            await sql(
+                cluster, "SET default_transaction_read_only = off; ALTER SYSTEM RESET default_transaction_read_only"
+            )
+            await sql(cluster, "SELECT pg_reload_conf()")
+        await until(renewed)
 
 
 async def test_many_that_come_first_make_the_tables_once(cluster: PostgresCluster) -> None:
@@ -232,17 +266,6 @@ async def test_behind_a_pooler_of_transactions_elections_are_held_by_polling_and
         found = {finding.subject: finding for finding in await from_url(url).examine(8 * 10**9)}
         assert found["notify"].level.value == "warning"
         assert "pooler" in found
-
-
-async def test_behind_a_pooler_of_sessions_notifications_arrive(cluster: PostgresCluster) -> None:
-    with PgBouncer(cluster, mode="session") as pooler:
-        async with from_url(pooler.url) as store, from_url(cluster.url) as direct:
-            grant = await wins(direct, bid(election := token_hex(4)))
-            wait = await waits(store, bid(election))
-            waiting = asyncio.create_task(store.changed(wait))
-            await direct.release(grant.bid)
-            await waiting
-            assert store.traits.wake is Wake.NOTIFY
 
 
 def test_the_commands_work_and_tell_of_the_server(cluster: PostgresCluster, tmp_path: Path) -> None:

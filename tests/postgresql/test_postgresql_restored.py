@@ -37,7 +37,8 @@ async def test_a_token_is_not_given_twice_by_a_failover_below_the_timeline_of_th
             await sql(pair, row, first)
 
             async def is_copied() -> bool:
-                return await sql(pair, f"SELECT count(*) FROM tenure.office WHERE token = {ABOVE}", second) == "1"
+                asked = f"SELECT count(*) FROM tenure.office WHERE token = {ABOVE}"
+                return await asyncio.to_thread(pair.says, second, asked) == "1"
 
             async def copies_no_more() -> bool:
                 return await sql(pair, "SELECT count(*) FROM pg_stat_wal_receiver", second) == "0"

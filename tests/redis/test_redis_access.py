@@ -15,6 +15,7 @@ from tenure.errors import ConfigError, StoreError
 from tenure.model import Bid, Grant, Holder
 from tenure.stores.opening import make_store
 from tenure.testing.engines import RedisCluster, RedisSentinels, Tls
+from tenure.testing.engines.processes import wait_for
 
 SECRET = "hunter2hunter2"
 
@@ -97,6 +98,8 @@ def test_tls_at_a_port_without_it_and_the_wrong_kind_of_server(server: RedisClus
     assert "write redis:// instead" in refusal(f"rediss://{server.nodes[0].endpoint}?ca={tls.ca}")
     assert "that is no Sentinel" in refusal(f"redis+sentinel://{server.nodes[0].endpoint}/mymaster")
     with RedisSentinels(server, 1) as sentinels:
+        encrypted = sentinels.url.replace("redis+", "rediss+")
+        assert "write redis+sentinel:// instead" in refusal(f"{encrypted}?ca={tls.ca}")
         assert "that is a Sentinel" in refusal(f"redis://{sentinels.nodes[0].endpoint}")
         assert "knows of no primary nobody" in refusal(f"redis+sentinel://{sentinels.nodes[0].endpoint}/nobody")
     with RedisCluster(options=("cluster-enabled yes",)) as sharded:
@@ -115,6 +118,39 @@ def test_sentinels_may_have_a_password_of_their_own(server: RedisCluster, tmp_pa
         assert "asks for a password" in refusal(sentinels.url)
         url = f"{sentinels.url}?sentinel_password_file={tmp_path / 'password'}"
         assert asyncio.run(name(url)) == asyncio.run(name(server.url))
+
+
+def test_sentinels_and_redlock_speak_tls_to_everybody_and_follow_a_failover(
+    locked: RedisCluster, tmp_path: Path
+) -> None:
+    assert locked.tls is not None
+
+    async def stand(url: str) -> Grant:
+        async with make_store(url, {}, accept_best_effort=True) as store:
+            answer = await store.claim(Bid("encrypted", Holder.fresh(), 1, 10**10))
+            assert isinstance(answer, Grant), answer
+            await store.release(answer.bid)
+            return answer
+
+    with RedisCluster(2, password=SECRET, tls=locked.tls) as servers, RedisSentinels(servers) as sentinels:
+        login = sentinels.url.replace("://", f"://:{SECRET}@")
+        url = f"{login}?ca={locked.tls.ca}"
+        assert url.startswith("rediss+sentinel://")
+        first = asyncio.run(stand(url))
+        assert "certificate is not trusted" in refusal(f"{login}?ca={locked.tls.wrong_ca}")
+        assert "write rediss+sentinel://" in refusal(login.replace("rediss+", "redis+"))
+        assert servers.ctl("WAIT", "1", "30000") == "1"
+        servers.nodes[0].kill()
+        assert wait_for(lambda: sentinels.promoted(servers.nodes[0]) is not None, 60)
+        assert asyncio.run(stand(url)).token == first.token + 1
+
+    with RedisCluster(3, independent=True, tls=Tls(tmp_path)) as servers:
+        assert servers.tls is not None
+        assert servers.url.startswith("redlocks://")
+        url = f"{servers.url}?ca={servers.tls.ca}"
+        assert asyncio.run(stand(url)).token < asyncio.run(stand(url)).token
+        assert "certificate is not trusted" in refusal(f"{servers.url}?ca={servers.tls.wrong_ca}")
+        assert "write redlocks://" in refusal(servers.url.replace("redlocks", "redlock"))
 
 
 class Web(socketserver.BaseRequestHandler):

@@ -9,8 +9,9 @@ from tenure.model import Bid, Ended, Grant, Holder, Wait
 from tenure.stores.redis import RedisStore, from_url
 from tenure.testing.engines import RedisCluster
 from tenure.testing.engines.processes import wait_for
+from tests.proxy import Proxy
 
-TTL_NS = 20 * 10**9
+TTL_NS = 120 * 10**9  # So that no lease ends by itself while somebody waits.
 
 
 def bid(election: str, serial: int = 1) -> Bid:
@@ -58,28 +59,52 @@ def test_a_server_that_dies_is_unreachable_and_one_that_is_back_is_used_again(se
     asyncio.run(run())
 
 
-def test_a_standby_is_woken_by_a_message_and_without_one_by_a_look(server: RedisCluster) -> None:
-    async def wakes(store: RedisStore, other: RedisStore, election: str, *, deaf: bool) -> Grant:
-        leader, standby = await granted(store, bid(election)), bid(election)
-        wait = await other.claim(standby)
-        assert isinstance(wait, Wait)
-        waiting = asyncio.create_task(other.changed(wait))
-        channel = f"tenure:left:0:{election}"
-        assert await asyncio.to_thread(wait_for, lambda: server.ctl("PUBSUB", "NUMSUB", channel).endswith("1"), 30)
-        if deaf:
-            await asyncio.to_thread(server.ctl, "DEL", f"tenure:office:{election}")  # By hand: nobody says so.
-        else:
-            await store.release(leader.bid)
-        async with asyncio.timeout(30):
-            await waiting
-        return await granted(other, standby)
+async def standing_by(server: RedisCluster, store: RedisStore, standby: Bid) -> "asyncio.Task[None]":
+    """Return the wait of a candidate that has heard who leads, and is listened for."""
+    wait = await store.claim(standby)
+    assert isinstance(wait, Wait)
+    waiting = asyncio.create_task(store.changed(wait))
+    channel = f"tenure:left:0:{standby.election}"
+    assert await asyncio.to_thread(wait_for, lambda: server.ctl("PUBSUB", "NUMSUB", channel).endswith("1"), 30)
+    return waiting
 
+
+def test_a_standby_that_cannot_look_is_woken_by_the_message_alone(server: RedisCluster) -> None:
+    async def run() -> None:
+        async with (
+            from_url(server.url) as store,
+            Proxy(server.nodes[0].endpoint) as proxy,
+            # Its looks are not answered, and for so long it does not notice.
+            from_url(f"redis://{proxy.endpoint}", timeout="60") as other,
+        ):
+            for election in ("told", "told-anew"):
+                leader, standby = await granted(store, bid(election)), bid(election)
+                waiting = await standing_by(server, other, standby)
+                proxy.hold_requests()
+                assert await asyncio.to_thread(
+                    wait_for, lambda: proxy.held_bytes > 0, 30
+                )  # That is a look, on its way.
+                assert not waiting.done()
+                await store.release(leader.bid)
+                async with asyncio.timeout(30):
+                    await waiting
+                assert proxy.held_bytes > 0  # It is there still.
+                proxy.deliver()
+                assert (await granted(other, standby)).token > leader.token
+                await asyncio.to_thread(server.ctl, "CLIENT", "KILL", "TYPE", "pubsub")  # The next one listens anew.
+
+    asyncio.run(run())
+
+
+def test_a_standby_that_hears_no_message_is_woken_by_a_look(server: RedisCluster) -> None:
     async def run() -> None:
         async with from_url(server.url) as store, from_url(server.url) as other:
-            assert (await wakes(store, other, "told", deaf=False)).token > 0
-            assert (await wakes(store, other, "untold", deaf=True)).token > 0
-            await asyncio.to_thread(server.ctl, "CLIENT", "KILL", "TYPE", "pubsub")
-            assert (await wakes(store, other, "again", deaf=False)).token > 0
+            leader, standby = await granted(store, bid("untold")), bid("untold")
+            waiting = await standing_by(server, other, standby)
+            await asyncio.to_thread(server.ctl, "DEL", "tenure:office:untold")  # By hand: nobody says so.
+            async with asyncio.timeout(30):
+                await waiting
+            assert (await granted(other, standby)).token > leader.token
 
     asyncio.run(run())
 

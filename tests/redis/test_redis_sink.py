@@ -1,7 +1,7 @@
 """The Redis sink keeps the contract of sinks, with data of every kind, and refuses what somebody wrote over its fence."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -9,11 +9,13 @@ import pytest
 from anyio import to_thread
 
 from tenure.clients.redis import RedisClient, settings_of
-from tenure.errors import ConfigError, Refused, StaleToken
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks import Bound, RedisSink, Verify
 from tenure.testing import SINK_CONTRACT, ContractBroken, check_sink_promise
-from tenure.testing.engines import RedisCluster
+from tenure.testing.engines import EngineFailed, RedisCluster
+from tenure.testing.engines.processes import wait_for
+from tests.proxy import Proxy
 
 
 class RedisSinkRig:
@@ -36,7 +38,38 @@ class RedisSinkRig:
         return [part.decode() for part in found if isinstance(part, bytes)] if isinstance(found, list) else []
 
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
-        """Check and write are one script, so the worst is that it is lost on its way: it was never sent."""
+        """Check and write are one script: a client dies and it is lost on its way, or the server dies in the middle of it."""
+        node = self.server.nodes[0]
+        async with Proxy(node.endpoint) as proxy, RedisSink(f"redis://{proxy.endpoint}?timeout=60") as lost:
+            proxy.hold_requests()
+            writing = asyncio.create_task(self.write(lost, term, value))
+            assert await to_thread.run_sync(wait_for, lambda: proxy.held_bytes > 0, 30)
+            writing.cancel()
+            await asyncio.wait([writing])
+
+        async with RedisSink(f"{self.server.url}?timeout=60") as answered_by_nobody:
+            endless = "redis.call('RPUSH', KEYS[1], ARGV[1]) while true do end"
+            await to_thread.run_sync(
+                self.server.ctl, "CONFIG", "SET", "lua-time-limit", "1"
+            )  # When it says that it is busy.
+            bound = answered_by_nobody.bind(term)
+            writing = asyncio.create_task(self._lost(bound.run(endless, [f"written:{term.fence}"], [value])))
+            assert await to_thread.run_sync(wait_for, self._is_busy, 30)
+            await to_thread.run_sync(node.kill)
+            await writing
+        await to_thread.run_sync(node.start)
+
+    def _is_busy(self) -> bool:
+        try:
+            self.server.ctl("PING")
+        except EngineFailed as told:
+            return "BUSY" in str(told)
+        return False
+
+    @staticmethod
+    async def _lost(call: Awaitable[object]) -> None:
+        with pytest.raises(OutcomeUnknown):
+            await call
 
     async def restart(self) -> None:
         await to_thread.run_sync(self.server.restart)

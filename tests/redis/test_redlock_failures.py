@@ -2,16 +2,18 @@
 
 import asyncio
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tenure.errors import Refused, StaleToken, StoreError, Unreachable
-from tenure.model import Bid, Ended, Grant, Holder, Token
+from tenure.errors import Refused, StoreError, Unreachable
+from tenure.model import Bid, Ended, Grant, Holder
 from tenure.sinks import SQLiteSink
 from tenure.stores.redis.redlock import RedlockStore, from_url
 from tenure.testing.engines import RedisCluster
@@ -141,30 +143,50 @@ def test_servers_that_forget_make_two_majorities_and_tokens_that_do_not_rise() -
 
 
 PAUSED = """
-import asyncio, sys
+import asyncio, sqlite3, sys
+from types import SimpleNamespace
+from tenure.errors import StaleToken
 from tenure.model import Bid, Holder
+from tenure.sinks import SQLiteSink
 from tenure.stores.redis.redlock import from_url
 
-async def main() -> None:
-    async with from_url(sys.argv[1]) as store:
+async def main(servers: str, database: str) -> None:
+    async with from_url(servers) as store:
         grant = await store.claim(Bid("paused", Holder.fresh(), 1, 1_000_000_000))
-        print(grant.token, flush=True)
-        sys.stdin.readline()  # Stopped here, for longer than its ttl: it does not look at the clock, as most programs do not.
-        print("writes", flush=True)
+    term = SimpleNamespace(fence="paused", token=grant.token)
+    row = "INSERT INTO written VALUES (?)", (grant.token,)
+    with SQLiteSink(database) as sink:
 
-asyncio.run(main())
+        async def write() -> str:
+            try:
+                await sink.run(term, lambda connection: connection.execute(*row))
+            except StaleToken as stale:
+                return f"refused, {stale.highest} was seen"
+            return "written"
+
+        print(grant.token, await write(), flush=True)
+        sys.stdin.readline()  # Stopped here, for longer than its ttl: it does not look at the clock, as most programs do not.
+        with sqlite3.connect(database) as connection:
+            connection.execute(row[0].replace("written", "unfenced"), row[1])  # Nothing keeps it from that.
+        print(await write(), flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
 """
 
 
 def test_a_client_that_is_paused_past_its_validity_writes_on_and_only_the_fence_refuses_it(
     servers: RedisCluster, tmp_path: Path
 ) -> None:
-    sink, plain = SQLiteSink(tmp_path / "books.db"), []
-    command = [sys.executable, "-c", PAUSED, servers.url]
+    database = tmp_path / "books.db"
+    with closing(sqlite3.connect(database)) as books:
+        books.execute("CREATE TABLE written (token INTEGER)")
+        books.execute("CREATE TABLE unfenced (token INTEGER)")
+    command = [sys.executable, "-c", PAUSED, servers.url, str(database)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as ada:
         assert ada.stdout is not None
         assert ada.stdin is not None
-        token = int(ada.stdout.readline())
+        token, _, told = ada.stdout.readline().strip().partition(" ")
+        assert told == "written"
         ada.send_signal(signal.SIGSTOP)
 
         async def succeed() -> int:
@@ -174,14 +196,19 @@ def test_a_client_that_is_paused_past_its_validity_writes_on_and_only_the_fence_
                 while not isinstance(answer, Grant):
                     await store.changed(answer)
                     answer = await store.claim(bid)
-                await sink.seal("paused", answer.token)
-                return int(answer.token)
+            with SQLiteSink(database) as sink:
+                await sink.run(
+                    SimpleNamespace(fence="paused", token=answer.token),
+                    lambda connection: connection.execute("INSERT INTO written VALUES (?)", (answer.token,)),
+                )
+            return int(answer.token)
 
-        assert asyncio.run(succeed()) > token
+        newer = asyncio.run(succeed())
+        assert newer > int(token)
         ada.send_signal(signal.SIGCONT)
         ada.stdin.write("\n")
         ada.stdin.flush()
-        plain.append(ada.stdout.readline().strip())
-    assert plain == ["writes"]  # Nothing has kept it from that.
-    with pytest.raises(StaleToken):
-        asyncio.run(sink.seal("paused", Token(token)))
+        assert ada.stdout.readline().strip() == f"refused, {newer} was seen"
+    with closing(sqlite3.connect(database)) as books:
+        assert books.execute("SELECT token FROM written ORDER BY rowid").fetchall() == [(int(token),), (newer,)]
+        assert books.execute("SELECT token FROM unfenced").fetchall() == [(int(token),)]

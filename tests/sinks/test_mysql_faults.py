@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, Stor
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks.mysql import MySQLSink, PyMySQLSink, grants_sql, set_up_sql
 from tenure.testing.engines import EngineFailed, MariaDbCluster
+from tests.proxy import Proxy
 from tests.sinks.freezing import frozen
 
 PATIENCE_S = 60
@@ -93,18 +95,15 @@ def test_a_session_that_the_server_ends_inside_is_an_error_and_the_next_transact
 ) -> None:
     term = SimpleNamespace(fence=account, token=1)
 
-    def end() -> None:
-        query = "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_rows_locked > 0"
-        for number in mariadb.sql(query).split():
-            mariadb.sql(f"KILL {number}")
-
     async def on_loop(sink: MySQLSink) -> None:
         async with sink:
             await sink.seal(account, Token(1))
             with pytest.raises(StoreError):  # noqa: PT012
                 async with sink.transaction(term) as connection, connection.cursor() as cursor:
                     await cursor.execute(WRITE.format(account))
-                    await asyncio.to_thread(end)
+                    await cursor.execute("SELECT CONNECTION_ID()")
+                    [(number,)] = await cursor.fetchall()
+                    await asyncio.to_thread(mariadb.sql, f"KILL {number}")
             async with sink.transaction(term) as connection, connection.cursor() as cursor:
                 await cursor.execute(WRITE.format(account))
 
@@ -112,8 +111,11 @@ def test_a_session_that_the_server_ends_inside_is_an_error_and_the_next_transact
         with sink:
             sink.admit(account, 1)
             with pytest.raises(StoreError), sink.transaction(term) as connection:  # noqa: PT012
-                connection.cursor().execute(WRITE.format(account))
-                end()
+                cursor = connection.cursor()
+                cursor.execute(WRITE.format(account))
+                cursor.execute("SELECT CONNECTION_ID()")
+                [(number,)] = cursor.fetchall()
+                mariadb.sql(f"KILL {number}")
             with sink.transaction(term) as connection:
                 connection.cursor().execute(WRITE.format(account))
 
@@ -124,39 +126,44 @@ def test_a_session_that_the_server_ends_inside_is_an_error_and_the_next_transact
     assert cents(mariadb, account) == 1
 
 
-def test_a_commit_that_the_server_dies_in_has_no_known_outcome(mariadb: MariaDbCluster, account: str) -> None:
+async def _dies(cluster: MariaDbCluster, proxy: Proxy, *, until: Callable[[], bool]) -> None:
+    """Kill the server once something is so, and let the client hear of it."""
+    [node] = cluster.nodes
+    while not await asyncio.to_thread(until):  # noqa: ASYNC110  (another process does it)
+        await asyncio.sleep(0.01)
+    await asyncio.to_thread(node.kill)
+    proxy.turn_to(node.endpoint)
+
+
+@pytest.mark.parametrize("arrives", [False, True], ids=["before it arrives", "after it is carried out"])
+def test_a_commit_that_the_server_dies_in_has_no_known_outcome(
+    arrives: bool, mariadb: MariaDbCluster, account: str
+) -> None:
     term = SimpleNamespace(fence=account, token=1)
-    [node] = mariadb.nodes
 
     async def run() -> None:
-        async with MySQLSink(mariadb.url) as sink:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            Proxy(mariadb.endpoints[0]) as proxy,
+            MySQLSink(mariadb.url.replace(mariadb.endpoints[0], proxy.endpoint)) as sink,
+        ):
             await sink.seal(account, Token(1))
-            driver, moment = sink._driver, asyncio.Event()
-            ask = driver.ask
-
-            async def dying(raw: Any, due: Any) -> Any:
-                if due.turn != "end":
-                    return await ask(raw, due)
-                await asyncio.to_thread(node.pause)
-                asyncio.get_running_loop().call_later(0.5, moment.set)
-                return await ask(raw, due)
-
-            async def die() -> None:
-                await moment.wait()
-                await asyncio.to_thread(node.kill)
-
-            vars(driver)["ask"] = dying
-            end = asyncio.create_task(die())
-            with pytest.raises(OutcomeUnknown, match="commit has no known outcome"):
+            is_lost = (lambda: cents(mariadb, account) == 1) if arrives else (lambda: proxy.held_bytes > 0)
+            with pytest.raises(OutcomeUnknown, match="commit has no known outcome"):  # noqa: PT012
                 async with sink.transaction(term) as connection, connection.cursor() as cursor:
                     await cursor.execute(WRITE.format(account))
-            await end
+                    dying = asyncio.create_task(_dies(mariadb, proxy, until=is_lost))
+                    if arrives:
+                        proxy.lose_answers()
+                    else:
+                        proxy.hold_requests()
+            await dying
 
     try:
         asyncio.run(run())
     finally:
         mariadb.mend()
-    assert cents(mariadb, account) in {0, 1}
+    assert cents(mariadb, account) == int(arrives)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -201,10 +201,11 @@ def test_a_blocker_that_has_ended_by_itself_does_not_save_the_others() -> None:
 
 def test_a_sealer_that_is_late_ends_no_session_of_its_successor(mariadb: MariaDbCluster, fence: str) -> None:
     async def run() -> None:
-        async with MySQLSink(mariadb.url) as successor, MySQLSink(mariadb.url, wait_s=1) as late:
+        async with MySQLSink(mariadb.url) as successor, MySQLSink(mariadb.url, wait_s=3) as late:
             await successor.seal(fence, Token(4))
-            driver, is_there, may_go = late._driver, asyncio.Event(), asyncio.Event()
+            driver, is_there, may_go, has_helped = late._driver, asyncio.Event(), asyncio.Event(), asyncio.Event()
             ask, looks = driver.ask, []
+            asked_by: dict[Any, list[str]] = {}
 
             async def slowly(raw: Any, due: Any) -> Any:
                 if due.sql.startswith("INSERT INTO tenure_fence"):
@@ -212,16 +213,27 @@ def test_a_sealer_that_is_late_ends_no_session_of_its_successor(mariadb: MariaDb
                     await may_go.wait()
                 if "lock_waits" in due.sql:
                     looks.append(due.sql)
+                asked_by.setdefault(raw, []).append(due.sql)
                 return await ask(raw, due)
 
+            drop = driver.drop
+
+            def dropped(raw: Any) -> None:
+                # The helper has asked where the fence stands, and goes.
+                if not any("INSERT" in asked for asked in asked_by.get(raw, ())):
+                    has_helped.set()
+                drop(raw)
+
             vars(driver)["ask"] = slowly
+            vars(driver)["drop"] = dropped
             sealing = asyncio.ensure_future(late.seal(fence, Token(5)))
             await is_there.wait()
             await successor.seal(fence, Token(6))
             with closing(connected(mariadb.url)) as inside:
                 guard_sync(inside, SimpleNamespace(fence=fence, token=6))
                 may_go.set()
-                await asyncio.wait([sealing], timeout=2)  # Longer than it waits before it has anybody ended.
+                await asyncio.wait_for(has_helped.wait(), PATIENCE_S)
+                assert not sealing.done()
                 inside.cursor().execute(write(fence))
                 inside.commit()
             with pytest.raises(StaleToken):

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError
 from tenure.model import Token
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink
 from tenure.testing.engines import PostgresCluster
+from tests.proxy import Proxy
 from tests.sinks.freezing import frozen
 
 PATIENCE_S = 60
@@ -105,43 +107,45 @@ def test_a_session_that_the_server_ends_inside_is_an_error_and_the_next_transact
     assert cents(postgresql, account) == 1
 
 
+async def _dies(cluster: PostgresCluster, proxy: Proxy, *, until: Callable[[], bool]) -> None:
+    """Kill the server once something is so, and let the client hear of it."""
+    [node] = cluster.nodes
+    while not await asyncio.to_thread(until):  # noqa: ASYNC110  (another process does it)
+        await asyncio.sleep(0.01)
+    await asyncio.to_thread(node.kill)
+    proxy.turn_to(node.endpoint)
+
+
+@pytest.mark.parametrize("arrives", [False, True], ids=["before it arrives", "after it is carried out"])
 @pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink])
 def test_a_commit_that_the_server_dies_in_has_no_known_outcome(
-    kind: type[Any], postgresql: PostgresCluster, account: str
+    kind: type[Any], arrives: bool, postgresql: PostgresCluster, account: str
 ) -> None:
     term = SimpleNamespace(fence=account, token=1)
-    [node] = postgresql.nodes
-
-    async def die(moment: asyncio.Event) -> None:
-        await moment.wait()
-        await asyncio.to_thread(node.pause)
-        moment.clear()
-        await moment.wait()
-        await asyncio.to_thread(node.kill)
 
     async def run() -> None:
-        moment = asyncio.Event()
-        dying = asyncio.create_task(die(moment))
-        async with kind(postgresql.url) as sink:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            Proxy(postgresql.endpoints[0]) as proxy,
+            kind(postgresql.url.replace(postgresql.endpoints[0], proxy.endpoint)) as sink,
+        ):
             await sink.seal(account, Token(1))
-            with pytest.raises(OutcomeUnknown, match="commit has no known outcome"):
-                await commit(sink, moment)
+            is_lost = (lambda: cents(postgresql, account) == 1) if arrives else (lambda: proxy.held_bytes > 0)
+            with pytest.raises(OutcomeUnknown, match="commit has no known outcome"):  # noqa: PT012
+                async with sink.transaction(term) as connection:
+                    await connection.execute(WRITE.format(account))
+                    dying = asyncio.create_task(_dies(postgresql, proxy, until=is_lost))
+                    if arrives:
+                        proxy.lose_answers()
+                    else:
+                        proxy.hold_requests()
             await dying
-
-    async def commit(sink: Any, moment: asyncio.Event) -> None:
-        async with sink.transaction(term) as connection:
-            await connection.execute(WRITE.format(account))
-            moment.set()
-            while moment.is_set():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            # When the commit has been sent, there is nothing else to do, and this comes to its turn.
-            asyncio.get_running_loop().call_later(0.5, moment.set)
 
     try:
         asyncio.run(run())
     finally:
         postgresql.mend()
-    assert cents(postgresql, account) in {0, 1}
+    assert cents(postgresql, account) == int(arrives)
 
 
 def test_a_commit_of_ones_own_inside_is_refused(postgresql: PostgresCluster, account: str) -> None:

@@ -87,6 +87,25 @@ def test_transactions_of_the_sink_and_guards_present_their_token(
     assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "4"
 
 
+def test_a_token_of_another_election_is_none_here(sink: PsycopgSink, postgresql: PostgresCluster) -> None:
+    elsewhere = SimpleNamespace(fence="elsewhere", token=9)
+    sink.admit(FENCE, 1)
+    sink.admit(elsewhere.fence, 9)
+    write = 'UPDATE "Led ger" SET cents = 99'
+    with pytest.raises(psycopg.Error, match="presented no token for fence books") as told:  # noqa: SIM117
+        with sink.transaction(elsewhere) as connection:
+            connection.execute(write)
+    assert told.value.sqlstate == "TN003"
+    with psycopg.connect(postgresql.url) as own:
+        guard_sync(own, elsewhere)
+        with pytest.raises(psycopg.Error, match="presented no token for fence books"):
+            own.execute(write)
+    # Nor does it count if it is presented under this fence's name, where it was never sealed.
+    with pytest.raises(EngineFailed, match="token 9 was never sealed"):
+        postgresql.sql(PRESENT.format(9, write))
+    assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "0"
+
+
 @pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
 def test_a_trigger_does_not_believe_a_view_that_is_older_than_the_seal(
     level: str, sink: PsycopgSink, postgresql: PostgresCluster

@@ -63,3 +63,36 @@ def test_the_build_server_makes_the_engines_and_runs_all_tests() -> None:
         "make engines",
         "make test",
     ]
+
+
+@pytest.fixture
+def pretended(tmp_path: Path) -> Path:
+    """An installation whose programs write down how they were called, and do nothing else."""
+    (tmp_path / "bin").mkdir()
+    for name in ("ruff", "mypy", "python", "pytest"):
+        program = tmp_path / "bin" / name
+        program.write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\n')
+        program.chmod(0o755)
+    (tmp_path / ".installed").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["test", "test-matrix"])
+def test_the_engines_of_the_package_manager_are_installed_before_any_test_of_them_is_run(
+    pretended: Path, target: str
+) -> None:
+    answer = make(target, f"VENV={pretended}", f"--assume-old={pretended}/.installed")
+    assert answer.returncode == 0, answer.stderr
+    calls = (pretended / "calls").read_text().splitlines()
+    install = calls.index("python tools/install_engines.py")
+    assert [call for call in calls if call.startswith("pytest ")] == calls[install + 1 :]
+    assert len(calls) > install + 1
+
+
+@pytest.mark.parametrize("target", ["test", "test-matrix"])
+def test_no_test_is_run_if_the_engines_cannot_be_installed_where_they_must_be(pretended: Path, target: str) -> None:
+    (pretended / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")
+    answer = make(target, f"VENV={pretended}", f"--assume-old={pretended}/.installed")
+    assert answer.returncode != 0
+    calls = pretended / "calls"
+    assert not calls.exists() or "pytest" not in calls.read_text()

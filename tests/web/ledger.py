@@ -13,7 +13,7 @@ from tenure.sinks import Bound, SQLiteSink
 
 class Ledger:
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.cut_off = path, 0
         with closing(self.connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("CREATE TABLE IF NOT EXISTS entries (entry INTEGER PRIMARY KEY, fence TEXT, value TEXT)")
@@ -35,7 +35,12 @@ class Ledger:
 
     def wsgi(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         length = int(environ.get("CONTENT_LENGTH") or 0)
-        self.add(environ["tenure"], environ["wsgi.input"].read(length).decode())
+        body = environ["wsgi.input"].read(length)
+        if len(body) < length:  # Whoever sent it is gone, in the middle of it.
+            self.cut_off += 1
+            start_response("400 Bad Request", [("Content-Length", "0")])
+            return []
+        self.add(environ["tenure"], body.decode())
         start_response("200 OK", [("Content-Length", "0")])
         return []
 
@@ -43,6 +48,9 @@ class Ledger:
         body = b""
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                self.cut_off += 1
+                return
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break

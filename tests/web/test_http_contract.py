@@ -1,24 +1,28 @@
 """A service whose handlers hand the token on to their database keeps the contract of sinks, behind real servers.
 
-What is killed between check and write is the request on its way. A *server* that dies there leaves its mark raised and the write
-missing (``test_a_server_that_dies_in_a_handler…``): the database's own fence is what makes both one step.
+For its leader check and write are one request, and what the contract loses between the two is that request, on its way. A leader that dies in
+the middle of it, and a server that dies in its handler (``test_a_server_that_dies_in_a_handler…``), leave the mark raised and the write
+missing, which refuses more and never less: the database's own fence is what makes both one step.
 """
 
-import socket
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from anyio import to_thread
 
+from tenure.errors import OutcomeUnknown, StaleToken
+from tenure.model import Token
 from tenure.sinks import Bound, SQLiteMark, Verify
-from tenure.sinks.http import HttpSink
+from tenure.sinks.http import HttpSink, Presented
 from tenure.testing import SINK_CONTRACT, check_sink_promise
+from tenure.testing.engines.processes import wait_for
 from tenure.web import FencedASGI, FencedWSGI, Guard, Route
 from tests.web.ledger import Ledger
 from tests.web.serving import Serve, asgi, wsgi
+from tests.web.wire import Wire, cut_off
 
 pytestmark = pytest.mark.anyio
 SECRET = "sixteen bytes at least"
@@ -58,10 +62,11 @@ class ServiceRig:
         return self.ledger.values(fence)
 
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
-        del term  # Its header is cut off in the middle.
-        split = urlsplit(self.url)
-        with socket.create_connection((split.hostname, split.port)) as link:
-            link.sendall(f"POST /entries HTTP/1.1\r\nHost: x\r\nContent-Length: {len(value)}\r\nTenure-T".encode())
+        with Wire(self.url, loses=True) as wire:
+            writing = asyncio.create_task(self.write(HttpSink(wire.url, secret=SECRET), term, value))
+            await to_thread.run_sync(wire.cut_after, value.encode())
+            with pytest.raises(OutcomeUnknown):
+                await writing
 
     async def restart(self) -> None:
         await to_thread.run_sync(self.stack.close)
@@ -88,3 +93,24 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 @pytest.mark.parametrize("promise", SINK_CONTRACT)
 async def test_the_service_keeps_each_promise(promise: str, make: Make) -> None:
     await check_sink_promise(promise, make)
+
+
+async def test_a_leader_that_dies_in_the_middle_of_its_request_has_written_nothing_and_the_mark_is_ahead(
+    make: Make,
+) -> None:
+    async with make() as rig, rig.open() as sink:
+        two, three = (Presented(Token(token), "dies") for token in (2, 3))
+        await rig.write(sink, two, "first")
+        # All that it would have said is heard once, and then said but for its last byte.
+        with Wire(rig.url, loses=True) as wire:
+            writing = asyncio.create_task(rig.write(HttpSink(wire.url, secret=SECRET), three, "lost"))
+            await to_thread.run_sync(wire.cut_after, b"lost")
+            with pytest.raises(OutcomeUnknown):
+                await writing
+        cut_off(wire.heard[:-1], rig.url)
+        assert await to_thread.run_sync(wait_for, lambda: rig.ledger.cut_off == 1, 30)
+        assert await rig.read_all("dies") == ["first"]
+        with pytest.raises(StaleToken, match="highest seen is 3"):
+            await rig.write(sink, two, "stale")
+        await rig.write(sink, three, "again")
+        assert await rig.read_all("dies") == ["first", "again"]

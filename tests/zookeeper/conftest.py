@@ -37,3 +37,10 @@ def own_ensemble(zookeeper_binary: Binary | None) -> Iterator[ZooKeeperEnsemble]
     """Three nodes for one test alone, of each ZooKeeper on this machine."""
     with ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=TICK_MS) as running:
         yield running
+
+
+@pytest.fixture
+def patient(zookeeper_binary: Binary | None) -> Iterator[ZooKeeperEnsemble]:
+    """Three nodes with short ticks, so that they soon leave a leader, and long sessions. Who uses it says ``?tick=``."""
+    with ZooKeeperEnsemble(binary=zookeeper_binary, tick_ms=TICK_MS, options=["maxSessionTimeout=60000"]) as running:
+        yield running

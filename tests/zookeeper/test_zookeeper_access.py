@@ -177,6 +177,7 @@ async def test_an_address_that_leads_nowhere_is_told_in_one_line() -> None:
         ("zookeeper://h/a//b", "empty part"),
         ("zookeeper://h?sasl=PLAIN", "DIGEST-MD5"),
         ("zookeeper://h?sasl=DIGEST-MD5", "needs a user and a password"),
+        ("zookeeper://h?sasl=GSSAPI", "pip install 'pure-sasl[gssapi]'"),  # which none of our own environments has
         ("zookeeper://ada@h", "password_file="),
         ("zookeeper://h?ca=x.pem", "zookeepers://"),
         ("zookeepers://h?ca=no-such-file.pem", "must be a file of certificates"),

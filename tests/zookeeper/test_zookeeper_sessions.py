@@ -13,17 +13,19 @@ from anyio import to_thread
 from tenure.clients.zookeeper import NotReached, Session, settings_of
 from tenure.clients.zookeeper.asking import Asking
 from tenure.clients.zookeeper.link import Link
-from tenure.clients.zookeeper.wire import sync
+from tenure.clients.zookeeper.wire import Kind, sync
 from tenure.clock import BootClock, VirtualClock
 from tenure.errors import OutcomeUnknown, StoreError, Unreachable
 from tenure.model import Bid, Grant, Wait
 from tenure.stores.zookeeper import ZooKeeperStore, from_url
+from tenure.stores.zookeeper.leases import Lease, Place
 from tenure.testing.engines import ZooKeeperEnsemble
 from tests.leaping import LeapingClock
 from tests.proxy import Proxy
 from tests.sharing import TICK_MS
 from tests.zookeeper.zookeeper_rig import (
     LIMIT_S,
+    TTL_NS,
     bid,
     children_of,
     session_of,
@@ -35,6 +37,7 @@ from tests.zookeeper.zookeeper_rig import (
 pytestmark = pytest.mark.anyio
 
 PING_XID = -2
+CONNECTION_LOSS = -4
 
 
 @pytest.fixture
@@ -45,17 +48,19 @@ def single() -> Iterator[ZooKeeperEnsemble]:
 
 
 class Wire(asyncio.Transport):
-    """Takes what is written and does nothing with it."""
+    """Takes what is written, and remembers what was asked for last."""
+
+    xid, kind = 0, 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        pass
+        _, self.xid, self.kind = struct.unpack_from(">iii", data)
 
     def is_closing(self) -> bool:
         return False
 
 
-def answer(xid: int) -> bytes:
-    return struct.pack(">iiqi", 16, xid, 7, 0)
+def answer(xid: int, code: int = 0) -> bytes:
+    return struct.pack(">iiqi", 16, xid, 7, code)
 
 
 async def claim_again(store: ZooKeeperStore, asked: Bid) -> Grant | Wait | None:
@@ -80,6 +85,45 @@ async def test_what_is_heard_counts_from_when_it_was_asked_for() -> None:
     link.data_received(struct.pack(">iiqii", 20, 1, 7, 0, 0))
     assert await asked is None
     assert link.heard_at == 1020
+
+
+async def test_who_takes_over_asks_the_quorum_unless_its_server_was_seen_to_run_all_the_while() -> None:
+    clock, wire, tick_ns = VirtualClock(), Wire(), TICK_MS * 10**6
+    lease = Lease(settings_of("zookeeper://h"), TTL_NS, TICK_MS, clock)
+    link = Link(clock, lambda *_: None)
+    link.connection_made(wire)
+    link.welcome.set_result(b"")
+    lease.session._use(link)
+    place = Place(bid("x"), "/x", 0, name="node")
+
+    def run_for(ticks: int) -> None:
+        for _ in range(2 * ticks):
+            clock.advance(tick_ns // 2)
+            link.ping()
+            link.data_received(answer(PING_XID))
+
+    def asked_for() -> int:
+        """What is asked for when the server tells of the deletion now."""
+        place.succeeds_at = lease.session.heard_at
+        lease.prove_successor(place)
+        kind = wire.kind
+        link.data_received(answer(wire.xid, CONNECTION_LOSS))
+        return kind
+
+    run_for(ticks=2)
+    assert asked_for() == Kind.MULTI  # The server may have stood still until just before there was this connection.
+    run_for(ticks=1)
+    assert asked_for() == Kind.SYNC
+    link.ping()
+    clock.advance(2 * tick_ns)  # It stands still, and is succeeded as a leader.
+    link.send(sync("/"))
+    link.data_received(answer(wire.xid))  # It wakes up, and this is the first thing that it finds in its sockets.
+    link.data_received(answer(PING_XID))
+    assert asked_for() == Kind.MULTI
+    run_for(ticks=3)
+    assert asked_for() == Kind.SYNC
+    clock.advance(2 * tick_ns)  # It was told of the deletion, and stood still itself.
+    assert asked_for() == Kind.MULTI
 
 
 async def test_a_session_is_over_rather_than_shorter_than_it_began(single: ZooKeeperEnsemble) -> None:

@@ -10,7 +10,8 @@ from anyio import to_thread
 from tenure.clients.zookeeper import Code, Fault, Session, settings_of
 from tenure.clients.zookeeper.wire import delete, get_children
 from tenure.clock import BootClock
-from tenure.model import Bid, Grant, Holder, Wait
+from tenure.errors import OutcomeUnknown, Unreachable
+from tenure.model import Bid, Ended, Grant, Holder, Wait
 from tenure.stores.base import Store
 from tenure.stores.zookeeper import ZooKeeperStore, from_url
 from tenure.testing.engines import ZooKeeperEnsemble
@@ -80,6 +81,26 @@ async def takes_over(store: Store, wait: Wait) -> Grant:
             await store.changed(answer)
             answer = await store.claim(answer.bid)
     return answer
+
+
+async def renewed(store: Store, grant: Grant) -> Grant | Ended:
+    """Renew as the office does: again and again, until there is a definite answer."""
+    with anyio.fail_after(LIMIT_S):
+        while True:
+            try:
+                return await store.renew(grant)
+            except (Unreachable, OutcomeUnknown):
+                await anyio.sleep(0.02)
+
+
+async def move(store: ZooKeeperStore, grant: Grant, endpoint: str) -> None:
+    """Have the session of a tenure at this server, and the tenure go on."""
+    session = session_of(store, grant.bid)
+    with anyio.fail_after(LIMIT_S):
+        while server_of(session) != endpoint:
+            assert session._link is not None
+            session._link.abort("moved by hand")
+            assert await renewed(store, grant) == grant
 
 
 def session_of(store: ZooKeeperStore, asked: Bid) -> Session:

@@ -49,6 +49,10 @@ class Lost(Exception):
         super().__init__(why)
 
 
+class Silent(Lost):
+    """The connection stood and nothing broke, but no answer came in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a server said. The names of headers are in lower case."""
@@ -110,21 +114,23 @@ class Http:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> Answer:
         """Send one request and return its whole answer, all ``within_s``. Raises NotSent or Lost.
 
-        A connection is given up before the request is, so that it can be told which of the two took too long.
+        A connection is given up before the request is, so that it can be told which of the two took too long. With ``tls``
+        only connections are used that were made with it: each shows the client certificate of its beginning to its end.
         """
         connect_within_s = connect_within_s or _CONNECT_PART * within_s
         with _told(within_s):
             async with (
                 asyncio.timeout(within_s),
-                self._request(method, url, connect_within_s, params, headers, body) as response,
+                self._request(method, url, connect_within_s, params, headers, body, tls) as response,
             ):
                 return _answer(response, await _read(response))
 
     @asynccontextmanager
-    async def stream(
+    async def stream(  # noqa: PLR0913  (each is a part of the request, by name)
         self,
         url: str,
         *,
@@ -132,6 +138,7 @@ class Http:
         idle_s: float,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> AsyncIterator["Answer | AsyncIterator[bytes]"]:
         """Ask for an answer that goes on and on, and give its lines; an answer that is no success is given as a whole.
 
@@ -139,7 +146,7 @@ class Http:
         """
         with _told(within_s):
             async with asyncio.timeout(within_s) as limit:
-                async with self._request("GET", url, _CONNECT_PART * within_s, params, headers, None) as response:
+                async with self._request("GET", url, _CONNECT_PART * within_s, params, headers, None, tls) as response:
                     if response.status != 200:  # noqa: PLR2004  (the one status of a stream that has begun)
                         yield _answer(response, await _read(response))
                         return
@@ -154,6 +161,7 @@ class Http:
         params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         body: bytes | None,
+        tls: ssl.SSLContext | None,
     ) -> "aiohttp.client._RequestContextManager":
         if self._session is None:
             raise NotSent("the client is not open")
@@ -169,6 +177,7 @@ class Http:
             timeout=timeout,
             proxy=self._proxy,
             server_hostname=self._server_name,
+            ssl=tls or True,
         )
 
 
@@ -180,7 +189,7 @@ def _told(within_s: float) -> Iterator[None]:
     except aiohttp.ConnectionTimeoutError as error:
         raise NotSent("no connection in time") from error
     except TimeoutError:
-        raise Lost(f"no answer within {within_s:g} s") from None
+        raise Silent(f"no answer within {round(within_s, 1) or within_s:g} s") from None
     except aiohttp.ClientConnectorError as error:
         raise NotSent(why_not(error)) from error
     except aiohttp.ClientHttpProxyError as error:

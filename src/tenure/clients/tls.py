@@ -1,8 +1,12 @@
 """Certificates from files."""
 
 import ssl
+from typing import Final
 
 from tenure.errors import ConfigError
+
+# What OpenSSL calls a certificate that is in order, and of another host: by its name, and by its address.
+_ANOTHER_NAME: Final = (62, 64)
 
 
 def tls_context(ca: str | None = None, cert: str | None = None, key: str | None = None) -> ssl.SSLContext:
@@ -27,6 +31,13 @@ def tls_context(ca: str | None = None, cert: str | None = None, key: str | None 
             )
             raise ConfigError("cert", cert, rule) from error
     return context
+
+
+def untrusted(error: ssl.SSLCertVerificationError, *, authority: str, without_name: str) -> str:
+    """Say what is wrong with a server's certificate. ``authority`` names an authority, and ``without_name`` checks no name."""
+    if error.verify_code in _ANOTHER_NAME:
+        return f"has a certificate for another name: say the one that it has, or {without_name}, which checks no name"
+    return f"has a certificate that we do not trust ({error.verify_message}): name its authority by {authority}"
 
 
 def brief(error: OSError) -> str:

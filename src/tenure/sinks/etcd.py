@@ -2,7 +2,8 @@
 
 The fence is a key whose value is the highest token seen, as twenty digits. A write is one transaction: if the fence has
 exactly this token, do what the caller asks, else say what the fence has. A successor's seal changes the fence, so whatever
-an older leader sends afterwards finds another value there, however long it was on its way.
+an older leader sends afterwards finds another value there, however long it was on its way. A leader whose token was not
+sealed raises the fence and writes in one transaction as well.
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,10 @@ from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.messages import (
     Compare,
     Delete,
+    KeyValue,
     Put,
     Range,
+    RangeAnswer,
     Txn,
     TxnAnswer,
     has_value,
@@ -90,14 +93,19 @@ class EtcdSink(ClientSink[EtcdClient]):
         """Carry out ``txn`` under ``term``. Raises StaleToken, and changes nothing, if a larger token was here."""
         key, own = self.guard(term)
         # The caller's transaction stands inside, so that not even its ``failure`` part is carried out for a stale leader.
-        fenced = Txn((has_value(key, own),), (txn,), (Range(key),))
+        fenced = attempt = Txn((has_value(key, own),), (txn,), (Range(key),))
         for _ in range(_TRIES_MAX):
-            answer = await self._client.txn(fenced, operation="write")
+            answer = await self._client.txn(attempt, operation="write")
             if answer.succeeded:
-                (inner,) = answer.answers
+                inner = answer.answers[-1]
                 assert isinstance(inner, TxnAnswer), f"a transaction was asked for, and {inner} came"
                 return inner
-            await self.seal(term.fence, Token(term.token))  # Higher than any seen; or stale, and then this says so.
+            ranged = answer.answers[0]
+            assert isinstance(ranged, RangeAnswer), f"a range was asked for, and {ranged} came"
+            if await self._is_raised(term.fence, Token(term.token), ranged.kvs):
+                attempt = fenced
+            else:  # Raised with the write: whoever dies on the way has left neither.
+                attempt = Txn((_unchanged(key, ranged.kvs),), (Put(key, own), txn), (Range(key),))
         raise OutcomeUnknown(self._client.address, "write", "the fence changed with every try; nothing was written")
 
     async def seal(self, fence: str, token: Token) -> None:
@@ -105,15 +113,27 @@ class EtcdSink(ClientSink[EtcdClient]):
         key, own = self._key(fence), digits_of(token).encode()
         for _ in range(_TRIES_MAX):
             found = (await self._client.range(Range(key), operation="seal")).kvs
-            highest = number_in(found[0].value, key.decode("utf-8", "replace"), self._client.address) if found else 0
-            await self.judge(fence, token, highest)
-            if found and found[0].value == own:
+            if await self._is_raised(fence, token, found):
                 return
-            # The same number in another spelling ("7", mended by hand) is written anew: writers compare the value.
-            seen = modified(key, found[0].mod_revision if found else 0)
-            if (await self._client.txn(Txn((seen,), (Put(key, own),), ()), operation="seal")).succeeded:
+            if (
+                await self._client.txn(Txn((_unchanged(key, found),), (Put(key, own),), ()), operation="seal")
+            ).succeeded:
                 return
         raise OutcomeUnknown(self._client.address, "seal", "the fence changed with every try")
 
+    async def _is_raised(self, fence: str, token: Token, found: Sequence[KeyValue]) -> bool:
+        """Say whether the fence has this token, by what was found there. Raises if it may not be raised to it."""
+        if not found:
+            highest = 0
+        else:
+            highest = number_in(found[0].value, found[0].key.decode("utf-8", "replace"), self._client.address)
+        await self.judge(fence, token, highest)
+        # The same number in another spelling ("7", mended by hand) is written anew: writers compare the value.
+        return bool(found) and found[0].value == digits_of(token).encode()
+
     def _key(self, fence: str) -> bytes:
         return f"{self._fences}{fence}".encode()
+
+
+def _unchanged(key: bytes, found: Sequence[KeyValue]) -> Compare:
+    return modified(key, found[0].mod_revision if found else 0)

@@ -2,8 +2,9 @@
 
 The fence is a key whose value is the highest token seen, as twenty digits. A write is one script: if the fence has exactly
 this text, do what the caller asks, else say what the fence has. A successor's seal changes the fence, so whatever an older leader
-sends afterwards finds another text there, however long it was on its way. Nothing is compared as a number of Lua, which is
-exact up to 2⁵³ only.
+sends afterwards finds another text there, however long it was on its way. A fence that has less is raised by the script
+that writes: a server or a client that dies on the way has done neither. Nothing is compared as a number of Lua, which is exact up
+to 2⁵³ only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +27,19 @@ FENCES: Final = "tenure:fence:"
 # Each try that fails is another one's seal that came between; there are not many leaders at once.
 _TRIES_MAX: Final = 8
 
+# ARGV: the token, and what the fence may have instead: what the caller has found there, and judged to be less.
 _GUARD: Final = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return {0}
+local fence = redis.call('GET', KEYS[1]) or ''
+if fence ~= ARGV[1] then
+  if fence ~= ARGV[2] then
+    return {0, fence}
+  end
+  redis.call('SET', KEYS[1], ARGV[1])
 end
 """
-# ARGV behind the token: for each command how many words it has, and these.
+# ARGV behind these: for each command how many words it has, and these.
 _COMMANDS: Final = Script(f"""{_GUARD}
-local answers, at = {{1}}, 2
+local answers, at = {{1}}, 3
 while at <= #ARGV do
   local count = tonumber(ARGV[at])
   local answer = redis.call(unpack(ARGV, at + 1, at + count))
@@ -140,7 +146,7 @@ local function body(KEYS, ARGV)
 end
 local keys, arguments = {{}}, {{}}
 for at = 2, #KEYS do keys[at - 1] = KEYS[at] end
-for at = 2, #ARGV do arguments[at - 1] = ARGV[at] end
+for at = 3, #ARGV do arguments[at - 2] = ARGV[at] end
 return {{1, body(keys, arguments)}}
 """
         answers = await self._guarded(term, Script(text), keys, arguments)
@@ -153,13 +159,15 @@ return {{1, body(keys, arguments)}}
     async def _guarded(
         self, term: Bound, script: Script, keys: Sequence[str], arguments: Sequence[Argument]
     ) -> list[Reply]:
-        fence, own = self.guard(term)
+        key, own = self.guard(term)
+        seen = own.encode()
         for _ in range(_TRIES_MAX):
-            answer = await self._client.run(script, [fence, *keys], [own, *arguments], operation="write")
+            answer = await self._client.run(script, [key, *keys], [own, seen, *arguments], operation="write")
             assert isinstance(answer, list), f"a list was asked for, and {answer!r} came"
             if answer[0]:
                 return answer[1:]
-            await self.seal(term.fence, Token(term.token))  # Higher than any seen; or stale, and then this says so.
+            seen = answer[1] if isinstance(answer[1], bytes) else b""
+            await self._check_above(seen, term.fence, Token(term.token))
         raise OutcomeUnknown(self._client.address, "write", "the fence changed with every try; nothing was written")
 
     async def seal(self, fence: str, token: Token) -> None:
@@ -168,14 +176,17 @@ return {{1, body(keys, arguments)}}
         for _ in range(_TRIES_MAX):
             found = await self._client.call("GET", key, operation="seal")
             seen = found if isinstance(found, bytes) else b""
-            highest = number_in(seen, key, self._client.address) if seen else 0
-            await self.judge(fence, token, highest)
             if seen == own.encode():
                 return
-            # The same number in another spelling ("7", mended by hand) is written anew: writers compare the text.
+            await self._check_above(seen, fence, token)
             if await self._client.run(_SEAL, [key], [seen, own], operation="seal"):
                 return
         raise OutcomeUnknown(self._client.address, "seal", "the fence changed with every try")
+
+    async def _check_above(self, seen: bytes, fence: str, token: Token) -> None:
+        """Return if a fence that has ``seen`` may be raised to ``token``. Raises StaleToken or UnverifiedToken if not."""
+        # The same number in another spelling ("7", mended by hand) is written anew: writers compare the text.
+        await self.judge(fence, token, number_in(seen, self._key(fence), self._client.address) if seen else 0)
 
     def _key(self, fence: str) -> str:
         return f"{self._fences}{fence}"

@@ -1,87 +1,15 @@
 """What is sent to Consul, and what its answers mean: told by a server that answers as it is told to."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tenure.clients.consul.client import ConsulClient
-from tenure.clients.consul.failures import Conflict, NotAllowed, TtlRefused, failure
+from tenure.clients.consul.failures import Conflict, NoSessionThere, NotAllowed, TtlRefused, failure
 from tenure.clients.consul.messages import lock, put, unchanged
-from tenure.clients.consul.settings import settings_of
 from tenure.clients.http import Answer
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
-
-PAIR = {"Key": "x/.lock", "Value": "aGk=", "Flags": 7, "ModifyIndex": 9, "LockIndex": 1, "CreateIndex": 1}
-
-
-def play(story: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await story
-
-    asyncio.run(bounded())
-
-
-class Told:
-    """One request, as it arrived."""
-
-    def __init__(self, head: str, body: bytes) -> None:
-        first, *headers = head.split("\r\n")
-        self.method, target, _ = first.split(" ")
-        self.path = urlsplit(target).path
-        self.query = {key: value[0] for key, value in parse_qs(urlsplit(target).query, keep_blank_values=True).items()}
-        self.headers = dict(line.lower().split(": ", 1) for line in headers if line)
-        self.body: Any = json.loads(body) if body else None
-
-
-class Consul:
-    """Gives the answers that it was given, one after the other; None is no answer."""
-
-    def __init__(self, *answers: tuple[int, object, dict[str, str]] | None) -> None:
-        self.answers = list(answers)
-        self.told: list[Told] = []
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                length = next((line for line in head.lower().split("\r\n") if line.startswith("content-length:")), ":0")
-                self.told.append(Told(head, await reader.readexactly(int(length.split(":")[1]))))
-                answer = self.answers.pop(0)
-                if answer is None:
-                    await reader.read()
-                    return
-                status, said, headers = answer
-                text = said if isinstance(said, str) else json.dumps(said)
-                lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(text.encode())}"]
-                lines += [f"{name}: {value}" for name, value in headers.items()]
-                writer.write(("\r\n".join(lines) + "\r\n\r\n" + text).encode())
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def asking(*consuls: Consul, user: str = "", query: str = "") -> AsyncIterator[ConsulClient]:
-    servers = [await asyncio.start_server(consul.serve, "127.0.0.1", 0) for consul in consuls]
-    hosts = ",".join(f"127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers)
-    try:
-        async with ConsulClient(settings_of(f"consul://{user}{hosts}{query}")) as client:
-            yield client
-    finally:
-        for server in servers:
-            server.close()
-
-
-def ok(said: object, **headers: str) -> tuple[int, object, dict[str, str]]:
-    return 200, said, {name.replace("_", "-"): value for name, value in headers.items()}
+from tests.clients.consul.consul_stub import PAIR, Consul, asking, ok, play
 
 
 def test_datacentre_namespace_partition_and_token_go_with_every_request() -> None:
@@ -283,7 +211,13 @@ def test_an_operation_that_is_not_on_a_key_is_passed_on_as_it_is() -> None:
         (500, "No cluster leader", Unreachable, "more than half of the servers"),
         (500, "rpc error making call: node is not the leader", Unreachable, "has no leader"),
         (500, "No path to datacenter", Unreachable, "check dc="),
-        (500, "rpc error making call: Missing node registration", Refused, "name agents of that datacentre in the URL"),
+        (500, "rpc error making call: apply failed: Missing node registration", Unreachable, "is leaving the cluster"),
+        (
+            500,
+            "cross datacenter lock must be created at server agent",
+            NoSessionThere,
+            "name agents of that datacentre",
+        ),
         (500, "leadership lost while committing log", OutcomeUnknown, "leadership lost"),
         (502, "<html>bad gateway</html>", OutcomeUnknown, "is that a Consul"),
         (404, "<html>not found</html>", Refused, "is that a Consul"),
@@ -297,6 +231,23 @@ def test_each_answer_is_one_of_three_outcomes_with_one_line_on_what_to_do(
     assert type(error) is kind
     assert words in str(error)
     assert "\n" not in str(error)
+
+
+def test_a_node_that_is_not_known_passes_in_its_own_datacentre_and_is_a_refusal_in_another_one() -> None:
+    async def story() -> None:
+        words = "rpc error making call: apply failed: Missing node registration"
+        unknown: tuple[int, object, dict[str, str]] = (500, words, {})
+        async with asking(Consul(unknown), query="?dc=b") as client:
+            with pytest.raises(NoSessionThere, match="name agents of that datacentre in the URL"):
+                await client.create_session("n", 10**10, 0)
+        leaving, well = Consul(unknown), Consul(ok({"ID": "s"}))
+        async with asking(leaving, well) as client:
+            client._endpoints.sort(key=lambda endpoint: endpoint != client.settings.endpoints[0])
+            with pytest.raises(Unreachable, match="leaving the cluster, or has just come"):
+                await client.create_session("n", 10**10, 0)
+            assert await client.create_session("n", 10**10, 0) == "s"  # The other agent has a node.
+
+    play(story())
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,4 @@
-"""What the tests of the etcd client share. The traps of clients of etcd, and which test shows that ours is not caught:
-
-| trap | test |
-|---|---|
-| 1 a frozen member is not noticed while only a watch is open | test_etcd_waits: a frozen member is noticed while only a watch is open |
-| 2 etcd closes connections that ping too often | test_etcd_waits: looking often costs no connection |
-| 3 a client made after a fork hangs if the parent had one | test_etcd_processes: a client made in a forked child works |
-| 4 two event loops in one process disturb each other | test_etcd_processes: two event loops each have a client |
-| 5 generated stubs collide | test_etcd_processes: the client needs no generated code |
-| 6 a cancelled watch leaves its stream open in silence | test_etcd_waits: compaction; test_etcd_auth: a wait outlives its token |
-| 7 a watch resumed from a header's revision skips events | test_etcd_waits: a deletion while the connection is down |
-| 8 tokens expire, or grow old when users change | test_etcd_auth: a token that was forgotten; a token of an older list of users |
-| 9 the JSON gateway refuses client certificates | test_etcd_tls: a certificate's common name is the user |
-| 10 progress replies may be missing or early | not used; test_etcd_restored: a wait hears of a restored cluster |
-| 11 a member without a leader keeps its watches in silence | test_etcd_waits: a member without a leader is left |
-| 12 a repeated transaction is carried out twice | test_etcd_links: a write whose answer is lost is not sent again |
-"""
+"""What the tests of the etcd client share."""
 
 import asyncio
 import uuid
@@ -28,6 +12,9 @@ from tenure.testing.engines import EtcdCluster, Node
 
 # Patience, not a measure: what is right comes in a few seconds, and what is wrong never comes.
 PATIENCE_S = 40.0
+# HTTP/2: three bytes of length, one of type, of which 0 is data, and five more.
+_FRAME_HEAD_BYTES, _FRAME_WITH_DATA = 9, 0
+_MESSAGE_HEAD_BYTES = 5  # of gRPC: whether it is compressed, and its length
 
 
 def play(story: Coroutine[Any, Any, None]) -> None:
@@ -95,6 +82,8 @@ class Forwarder:
     def __init__(self, endpoint: str) -> None:
         self.target = endpoint
         self.deaf = False  # requests pass, answers are lost
+        self.messages_left: int | None = None  # how many more messages the member may say before it is deaf; None: any
+        self.last_message = b""  # of those that were counted
         self._port = 0
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -129,16 +118,28 @@ class Forwarder:
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = self.target.rsplit(":", 1)
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
             from_engine, to_engine = await asyncio.open_connection(host, int(port))
             try:
-                await asyncio.gather(self._pump(reader, to_engine, False), self._pump(from_engine, writer, True))
+                await asyncio.gather(_pump(reader, to_engine), self._answers(from_engine, writer))
             finally:
                 to_engine.transport.abort()
                 writer.transport.abort()
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, answers: bool) -> None:
-        while data := await source.read(1 << 16):
-            if not (answers and self.deaf):
-                sink.write(data)
-        raise ConnectionError
+    async def _answers(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        """Hand over frame by frame, so that what was said in one piece can be cut between two messages."""
+        while True:
+            head = await source.readexactly(_FRAME_HEAD_BYTES)
+            frame = head + await source.readexactly(int.from_bytes(head[:3], "big"))
+            if not self.deaf:
+                sink.write(frame)
+            if self.messages_left and head[3] == _FRAME_WITH_DATA:
+                self.messages_left -= 1
+                self.last_message = frame[_FRAME_HEAD_BYTES + _MESSAGE_HEAD_BYTES :]
+                self.deaf = self.messages_left == 0
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while data := await source.read(1 << 16):
+        sink.write(data)
+    raise ConnectionError

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tenure.clients.etcd import codec
 from tenure.clients.etcd.client import EtcdClient
 from tenure.errors import Refused
 from tenure.testing.engines import EtcdCluster
@@ -114,6 +115,36 @@ def test_a_deletion_while_the_connection_is_down_is_not_missed(cluster: EtcdClus
             await delete(direct, key)
             await put(direct, key, b"somebody else's")  # The engine has gone on since.
             assert not wait.done()
+            await forwarder.listen()
+            await wait
+
+    play(story())
+
+
+def test_a_deletion_of_the_past_is_not_missed_if_the_connection_broke_before_etcd_told_of_it(
+    cluster: EtcdCluster,
+) -> None:
+    async def story() -> None:
+        key = fresh_key()
+        async with (
+            Forwarder(cluster.endpoints[0]) as forwarder,
+            EtcdClient([forwarder.endpoint], address="etcd://forwarder") as client,
+            EtcdClient([cluster.endpoints[0]], address="etcd://direct") as direct,
+        ):
+            revision = await put(direct, key)
+            deleted_at = await delete(direct, key)
+            forwarder.messages_left = 1
+            wait = asyncio.create_task(client.deleted(key, revision))
+            await armed(client)
+            await until(lambda: forwarder.deaf)
+            header, answer = codec.decode_watch(forwarder.last_message)
+            assert answer.created
+            assert (
+                header.revision >= deleted_at
+            )  # Whoever goes on from what is said here will not hear of the deletion.
+            assert not wait.done()
+            await forwarder.hang_up()
+            forwarder.deaf = False
             await forwarder.listen()
             await wait
 

@@ -247,7 +247,7 @@ class ConsulClient:
                 continue
             if answer.status in expected:
                 return answer
-            failed = failure(answer, self.address, operation)
+            failed = failure(answer, self.address, operation, abroad="dc" in dict(self.settings.scope))
             if not isinstance(failed, Refused):
                 self._leave(endpoint)
             raise failed

@@ -7,7 +7,9 @@
 | 409 | of a transaction: which operation failed | ``Conflict``: all or nothing, so nothing |
 | 429, and 503 with "rate limit" | rate limit reached, too many connections | Unreachable: turned away at the door |
 | 500 | No cluster leader, No known Consul servers, not the leader, No path to datacenter | Unreachable: nobody had it to write down |
-| 500 | Invalid Session TTL, Missing node registration | Refused: looked at before anything is done |
+| 500 | Missing node registration, with no ``dc=`` | Unreachable: the agent is leaving the cluster, or has just come |
+| 500 | the same with ``dc=``, cross datacenter lock | ``NoSessionThere``: looked at before anything is done |
+| 500 | Invalid Session TTL | ``TtlRefused``: likewise |
 | any other | leadership lost, EOF, a proxy that gave up | OutcomeUnknown: it may have been written down |
 """
 
@@ -26,6 +28,7 @@ NO_LEADER: Final = "more than half of the servers must run and reach each other:
 _NOBODY: Final = ("No cluster leader", "No known Consul servers", "not the leader")
 _NO_PATH: Final = "No path to datacenter"
 _NO_NODE: Final = "Missing node registration"
+_ABROAD: Final = "cross datacenter lock must be created at server agent"
 _DENIED: Final = ("Permission denied", "ACL not found")
 _LIMITS: Final = re.compile(r"Invalid Session TTL '\d+', must be between \[(?P<least>[^=\]]+)=")
 _ADVICE: Final = (
@@ -36,12 +39,10 @@ _ADVICE: Final = (
     ("HTTP request to an HTTPS server", "that port speaks TLS: use consuls://"),
     ("Enterprise", "leave ns= and partition= out of the URL"),
     (_NO_PATH, "the servers know of no such datacentre: check dc="),
-    (
-        _NO_NODE,
-        "the agent's node is not in that datacentre, so it can have no session there: name agents of that datacentre in the URL",
-    ),
+    (_NO_NODE, "the agent is leaving the cluster, or has just come and is not known yet"),
     ("too large", "the engine takes less as one request"),
 )
+_NO_SESSION: Final = "the agent's node is not in that datacentre, so it can have no session there: name agents of that datacentre in the URL"
 _RIGHT: Final = re.compile(r"'(\w+):(\w+)'")
 _GO_UNITS_NS: Final = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "ns": 1}
 _GO_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
@@ -71,6 +72,10 @@ class TtlRefused(Refused):
         self.least_ns = least_ns
 
 
+class NoSessionThere(Refused):
+    """Definite: by ``dc=`` one can look at another datacentre, and write there, but have no session in it."""
+
+
 def wants_fresh_token(answer: Answer) -> bool:
     """Say whether the request was turned away for who we are: another token may be in the file by now.
 
@@ -79,8 +84,8 @@ def wants_fresh_token(answer: Answer) -> bool:
     return answer.status in _UNWELCOME or (answer.status == CONFLICT and any(words in answer.text for words in _DENIED))
 
 
-def failure(answer: Answer, address: str, operation: str) -> StoreError:
-    """Return the error for an answer that is none of those that were asked for."""
+def failure(answer: Answer, address: str, operation: str, *, abroad: bool = False) -> StoreError:
+    """Return the error for an answer that is none of those that were asked for; ``abroad``: it was asked with ``dc=``."""
     text = _plain(answer.text.removeprefix("rpc error making call: "))
     if text.startswith("<"):
         text = f"it answered {answer.status} with a web page: is that a Consul?"
@@ -90,6 +95,8 @@ def failure(answer: Answer, address: str, operation: str) -> StoreError:
             f"Consul gives no session shorter than {limits['least']}: use a longer ttl, or lower session_ttl_min there"
         )
         return TtlRefused(address, operation, rule, span_ns(limits["least"]))
+    if _ABROAD in text or (abroad and _NO_NODE in text):
+        return NoSessionThere(address, operation, f"{text}; {_NO_SESSION}")
     if any(words in text for words in _NOBODY):
         return Unreachable(address, operation, f"Consul has no leader: {NO_LEADER}")
     if answer.status in _TOO_MANY and (answer.status == _TOO_MANY[0] or "rate limit" in text):
@@ -104,11 +111,11 @@ def _plain(text: str) -> str:
 
 
 def _kind(status: int, text: str) -> type[StoreError]:
-    if _NO_PATH in text:
+    if _NO_PATH in text or _NO_NODE in text:
         return Unreachable
     if status in _UNWELCOME:
         return NotAllowed
-    return Refused if status in _TO_BLAME or _NO_NODE in text else OutcomeUnknown
+    return Refused if status in _TO_BLAME else OutcomeUnknown
 
 
 def refusal(conflict: Conflict, address: str, operation: str) -> NotAllowed | None:

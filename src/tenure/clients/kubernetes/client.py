@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
-from tenure.clients.http import Answer, Http, Lost, NotSent
+from tenure.clients.http import Answer, Http, Lost, NotSent, Silent
 from tenure.clients.kubernetes.access import Access
 from tenure.clients.kubernetes.failures import BUSY, UNAUTHORISED, failure
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
@@ -121,12 +121,18 @@ class KubernetesClient:
             within_s = max(until_s - clock(), 0.001)
             self.request_count += 1
             return await self._http.ask(
-                method, self.access.server + path, within_s=within_s, params=params, headers=headers, body=text
+                method,
+                self.access.server + path,
+                within_s=within_s,
+                params=params,
+                headers=headers,
+                body=text,
+                tls=self.access.credentials.tls,
             )
         except NotSent as error:
             raise Unreachable(self.address, operation, f"{self.access.server}: {error.why}") from error
         except Lost as error:
-            raise OutcomeUnknown(self.address, operation, f"{self.access.server}: {error.why}") from error
+            raise OutcomeUnknown(self.address, operation, f"{self.access.server}: {_told(error)}") from error
         finally:
             self._turn.release()
 
@@ -139,7 +145,12 @@ class KubernetesClient:
         headers = {**who, **_READING}
         try:
             async with self._http.stream(
-                self.access.server + path, within_s=self.timeout_s, idle_s=idle_s, params=params, headers=headers
+                self.access.server + path,
+                within_s=self.timeout_s,
+                idle_s=idle_s,
+                params=params,
+                headers=headers,
+                tls=self.access.credentials.tls,
             ) as answer:
                 self.request_count += 1
                 if isinstance(answer, Answer):
@@ -150,7 +161,7 @@ class KubernetesClient:
         except NotSent as error:
             raise Unreachable(self.address, operation, f"{self.access.server}: {error.why}") from error
         except Lost as error:
-            raise OutcomeUnknown(self.address, operation, f"{self.access.server}: {error.why}") from error
+            raise OutcomeUnknown(self.address, operation, f"{self.access.server}: {_told(error)}") from error
 
     async def _who(self, operation: str, until_s: float) -> Mapping[str, str]:
         """Return the headers that say who asks."""
@@ -179,6 +190,11 @@ class KubernetesClient:
         if not isinstance(said, dict):
             raise OutcomeUnknown(self.address, operation, f"{self.access.server} answered, but not with an object")
         return said
+
+
+def _told(error: Lost) -> str:
+    """Say what became of a request, and where to look if an API server that is there keeps its silence."""
+    return f"{error.why}; kubectl get --raw /readyz says what it waits for" if isinstance(error, Silent) else error.why
 
 
 def _pause_s(answer: Answer) -> float:

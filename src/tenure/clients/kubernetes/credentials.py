@@ -2,7 +2,7 @@
 
 Every kind has two methods. ``headers`` returns what to send; ``renew`` is told what the API server did not accept, and says
 whether asking again may help. Many requests are under way at once, so what one of them had refused may be replaced already.
-A client certificate is no header: it stands in the TLS context.
+A client certificate is no header: it stands in a TLS context, ``tls`` where it may be replaced while we run.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import re
 import signal
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,6 +38,11 @@ _TOKEN: Final = re.compile(r"[!-~]+")
 class Credentials(Protocol):
     """Who asks."""
 
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context with the certificate that says who asks, another one for another certificate. None: that of the access."""
+        ...
+
     async def headers(self) -> Mapping[str, str]:
         """Return the headers that say who asks. Raises ConfigError if that cannot be found out."""
         ...
@@ -49,6 +54,8 @@ class Credentials(Protocol):
 
 class Fixed:
     """A token that never changes; or none, where a client certificate says who asks."""
+
+    tls = None
 
     def __init__(self, token: str | None, source: str) -> None:
         self._headers = bearer(token, "kubeconfig", source) if token else {}
@@ -62,6 +69,8 @@ class Fixed:
 
 class TokenFile:
     """A token that somebody else keeps fresh in a file; and beside it, in a pod, the authorities to trust."""
+
+    tls = None
 
     def __init__(self, path: Path, ca: Path | None = None, tls: ssl.SSLContext | None = None) -> None:
         self._path, self._ca, self._tls = path, ca, tls
@@ -104,7 +113,9 @@ class Plugin:
     version: str
     hint: str = ""
     folder: Path = field(default_factory=Path)
+    make_tls: Callable[[], ssl.SSLContext] | None = None  # None: the API server speaks no TLS
     tls: ssl.SSLContext | None = None
+    _presented: tuple[str, str] | None = None
     _headers: Mapping[str, str] | None = None
     _until_s: float | None = None  # by the time of day, as the plugin says it; None: for as long as it is accepted
     _running: "asyncio.Task[Mapping[str, str]] | None" = None
@@ -121,7 +132,8 @@ class Plugin:
         return await asyncio.shield(self._running)
 
     async def renew(self, refused: Mapping[str, str]) -> bool:
-        if self._headers == refused:
+        # The very same, not one like it: with a certificate there is no header, before and after it was replaced.
+        if self._headers is refused:
             self._headers = None
         return True
 
@@ -179,8 +191,12 @@ class Plugin:
             raise self._wrong(f"speaks {answer.get('apiVersion')}, and the file wants {self.version}: change the file")
         if not token and not cert:
             raise self._wrong("gave neither a token nor a certificate: log in again")
-        if cert and self.tls is not None:
-            present(self.tls, str(cert).encode(), str(key).encode(), self.command)
+        if cert and self.make_tls is not None and self._presented != (cert, key):
+            # Connections that are open go on showing what they were made with, and are refused once that has ended. Those
+            # of another context are others.
+            tls = self.make_tls()
+            present(tls, str(cert).encode(), str(key).encode(), self.command)
+            self.tls, self._presented = tls, (cert, key)
         self._headers = bearer(str(token), _PLUGIN, self.command) if token else {}
         return self._headers
 

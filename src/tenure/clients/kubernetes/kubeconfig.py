@@ -5,7 +5,8 @@ Read as kubectl does: of several files the first that names a thing has it, and 
 
 import base64
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,15 +116,17 @@ def _access(context: _Part, cluster: _Part, user: _Part) -> Access:
     if not is_address(server) or "@" in server:
         raise cluster.wrong("has no server that is like https://host:port")
     checked = not cluster.flag("insecure-skip-tls-verify")
-    tls = None
+    make_tls = None
     if server.startswith("https:"):
-        tls = tls_of(cluster.content("certificate-authority"), f"{cluster.file} ({cluster.name})", checked=checked)
+        authorities = cluster.content("certificate-authority")
+        make_tls = partial(tls_of, authorities, f"{cluster.file} ({cluster.name})", checked=checked)
+    tls = None if make_tls is None else make_tls()
     proxy = cluster.text("proxy-url") or proxy_for(server)
     if proxy is not None and not is_address(proxy):
         raise cluster.wrong("has a proxy-url that is not like http://host:port")
     return Access(
         server,
-        _credentials(user, tls),
+        _credentials(user, tls, make_tls),
         context.text("namespace") or "default",
         tls,
         cluster.text("tls-server-name"),
@@ -132,13 +135,13 @@ def _access(context: _Part, cluster: _Part, user: _Part) -> Access:
     )
 
 
-def _credentials(user: _Part, tls: ssl.SSLContext | None) -> Credentials:
+def _credentials(user: _Part, tls: ssl.SSLContext | None, make_tls: Callable[[], ssl.SSLContext] | None) -> Credentials:
     certificate, key = user.content("client-certificate"), user.content("client-key")
     if certificate is not None and tls is not None:
         present(tls, certificate, key or b"", f"{user.file} ({user.name})")
     plugin = user.fields.get("exec")
     if plugin is not None:
-        return _plugin(_Part(plugin, user.file, f"exec of {user.name}"), tls)
+        return _plugin(_Part(plugin, user.file, f"exec of {user.name}"), make_tls)
     path = user.path("tokenFile")
     if path is not None:
         return TokenFile(path)
@@ -148,7 +151,7 @@ def _credentials(user: _Part, tls: ssl.SSLContext | None) -> Credentials:
     return Fixed(user.text("token"), f"{user.file} ({user.name})")
 
 
-def _plugin(part: _Part, tls: ssl.SSLContext | None) -> Plugin:
+def _plugin(part: _Part, make_tls: Callable[[], ssl.SSLContext] | None) -> Plugin:
     command, version = part.text("command"), part.text("apiVersion")
     if command is None or version is None:
         raise part.wrong("needs a command and an apiVersion")
@@ -162,7 +165,7 @@ def _plugin(part: _Part, tls: ssl.SSLContext | None) -> Plugin:
     except (TypeError, KeyError):
         raise part.wrong("has env that is no list of names and values") from None
     hint = part.text("installHint") or ""
-    return Plugin(command, [str(one) for one in arguments], environment, version, hint, part.file.parent, tls)
+    return Plugin(command, [str(one) for one in arguments], environment, version, hint, part.file.parent, make_tls)
 
 
 def _names(files: Sequence[Path]) -> str:

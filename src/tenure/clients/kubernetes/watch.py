@@ -34,10 +34,21 @@ Hear = Callable[[str, Object], None]
 
 
 class Watch:
-    """Listens for as long as its task runs. ``hear`` is told of each event, ``anew`` that some may have been missed."""
+    """Listens for as long as its task runs. ``hear`` is told of each event, ``anew`` that some may have been missed.
 
-    def __init__(self, client: KubernetesClient, path: str, hear: Hear, anew: Callable[[], None]) -> None:
-        self._client, self._path, self._hear, self._anew = client, path, hear, anew
+    ``idle_s`` is the longest silence that a connection is given.
+    """
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        path: str,
+        hear: Hear,
+        anew: Callable[[], None],
+        *,
+        idle_s: float = _IDLE_S,
+    ) -> None:
+        self._client, self._path, self._hear, self._anew, self._idle_s = client, path, hear, anew, idle_s
         self._version = ""
         self._since_s: float | None = None  # when events began to come; None: they do not
         self._task: asyncio.Task[None] | None = None
@@ -103,7 +114,7 @@ class Watch:
         async with self._client.stream(
             self._path,
             operation="watch",
-            idle_s=_IDLE_S,
+            idle_s=self._idle_s,
             watch="true",
             allowWatchBookmarks="true",
             resourceVersion=self._version,

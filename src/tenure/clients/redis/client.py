@@ -17,7 +17,7 @@ from typing import Final, Self
 from tenure.clients.redis.failures import failure, moves, not_connected, words
 from tenure.clients.redis.link import Link, Lost
 from tenure.clients.redis.resp import Argument, Fault, Reply
-from tenure.clients.redis.settings import Settings
+from tenure.clients.redis.settings import ENCRYPTED, Settings
 from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
 
 _HELLO_FIELDS: Final = ("version", "mode", "role")
@@ -169,10 +169,9 @@ class RedisClient:
                 await self._hello(link, login, endpoint, operation, sentinel=True)
                 found = await link.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings.service)
         except Lost as lost:
-            raise Unreachable(self.address, operation, f"{endpoint}: {lost}") from None
+            raise Unreachable(self.address, operation, f"{endpoint}: {lost}{self._hint(str(lost))}") from None
         except TimeoutError:
-            why = f"{endpoint}: no answer within {settings.timeout_s:g} s"
-            raise Unreachable(self.address, operation, why) from None
+            raise Unreachable(self.address, operation, f"{endpoint}: {self._silent(link)}") from None
         finally:
             if link is not None:
                 link.end("asked")
@@ -202,19 +201,28 @@ class RedisClient:
         except Lost as lost:
             raise Unreachable(self.address, operation, f"{endpoint}: {lost}{self._hint(str(lost))}") from None
         except TimeoutError:
-            # A server without TLS takes our greeting for a very long word, and waits for the end of it.
-            hint = ". Does that port speak TLS? If not, write redis:// instead" if settings.tls and not link else ""
-            why = f"{endpoint}: no answer within {settings.timeout_s:g} s{hint}"
-            raise Unreachable(self.address, operation, why) from None
+            raise Unreachable(self.address, operation, f"{endpoint}: {self._silent(link)}") from None
         finally:
             if link is not None and not greeted:
                 link.end("not greeted")
 
     def _hint(self, lost: str) -> str:
         """A server that speaks TLS hangs up on whoever does not, or answers with bytes that nobody can read."""
-        if self.settings.tls is not None:
+        if self.settings.tls is not None or not ("lost" in lost or "\\x15" in lost):
             return ""
-        return ". Does that port speak TLS? Then write rediss://" if "lost" in lost or "\\x15" in lost else ""
+        return f". Does that port speak TLS? Then write {ENCRYPTED[self._scheme]}://"
+
+    def _silent(self, link: Link | None) -> str:
+        """A server without TLS takes our greeting for a very long word, and waits for the end of it."""
+        told = f"no answer within {self.settings.timeout_s:g} s"
+        if self.settings.tls is None or link is not None:
+            return told
+        plain = next(plain for plain, encrypted in ENCRYPTED.items() if encrypted == self._scheme)
+        return f"{told}. Does that port speak TLS? If not, write {plain}:// instead"
+
+    @property
+    def _scheme(self) -> str:
+        return self.address.partition("://")[0]
 
     async def _connected(
         self, endpoint: str, operation: str, on_message: Callable[[Reply], None] | None = None

@@ -16,7 +16,7 @@ from tenure.errors import ConfigError
 
 SENTINEL: Final = "+sentinel"
 REDLOCK: Final = ("redlock", "redlocks")
-_ENCRYPTED: Final = ("rediss", "rediss+sentinel", "redlocks")
+ENCRYPTED: Final = {"redis": "rediss", f"redis{SENTINEL}": f"rediss{SENTINEL}", "redlock": "redlocks"}
 _PORT, _SENTINEL_PORT = 6379, 26379
 _SENTINEL_OPTIONS: Final = frozenset({"sentinel_user", "sentinel_password_file"})
 _OPTIONS: Final = TLS_OPTIONS | {"prefix", "password_file", "timeout"} | _SENTINEL_OPTIONS
@@ -122,9 +122,9 @@ def _check_count(cluster: ClusterURL, *, is_sentinel: bool) -> None:
 
 
 def _tls(cluster: ClusterURL, given: dict[str, str]) -> ssl.SSLContext | None:
-    if cluster.scheme in _ENCRYPTED:
+    if cluster.scheme in ENCRYPTED.values():
         return tls_context(given.get("ca"), given.get("cert"), given.get("key"))
     if not given.keys().isdisjoint(TLS_OPTIONS):
-        encrypted = {"redis": "rediss", "redis+sentinel": "rediss+sentinel"}.get(cluster.scheme, "redlocks")
-        raise ConfigError("store", cluster.shown, f"has certificates but is not encrypted: write {encrypted}://")
+        rule = f"has certificates but is not encrypted: write {ENCRYPTED[cluster.scheme]}://"
+        raise ConfigError("store", cluster.shown, rule)
     return None

@@ -52,6 +52,10 @@ class Link(asyncio.Protocol):
         # When the last thing was sent that has been answered. The answer proves nothing of later: it may have lain in the
         # socket for as long as this process stood still, while the session died.
         self.heard_at = self.sent_at
+        # Since when it has not stood still, as far as answers tell: none came more than ``gap_max_ns`` after the sending of
+        # what was answered before. Nothing is known of the time before the connection.
+        self.runs_since = self.sent_at
+        self.gap_max_ns = 0
         # When an answer last came, other than to a ping: pings are answered also where nothing else is.
         self._answered_at = self.sent_at
         self._transport: asyncio.Transport | None = None
@@ -165,7 +169,7 @@ class Link(asyncio.Protocol):
             return
         self.seen_zxid = max(self.seen_zxid, zxid)
         if xid == _PING_XID:
-            self.heard_at = max(self.heard_at, self._ping_sent_at or 0)
+            self._heard(self._ping_sent_at or 0)
             self._ping_sent_at = None
             return
         if xid == _AUTH_XID and self._auth is not None:
@@ -174,12 +178,18 @@ class Link(asyncio.Protocol):
         asked = self._asked.popleft()
         if xid != asked.xid:
             raise ValueError(f"an answer to request {xid} where one to {asked.xid} is due")
-        self.heard_at = max(self.heard_at, asked.sent_at)
+        self._heard(asked.sent_at)
         self._answered_at = self._clock.now()
         try:
             _settle(asked.answer, Fault(code) if code else asked.request.read(it))
         except Fault as fault:  # a multi tells which of its parts was refused
             _settle(asked.answer, fault)
+
+    def _heard(self, sent_at: int) -> None:
+        now = self._clock.now()
+        if now - self.heard_at > self.gap_max_ns:  # It may have stood still, from that sending on until just now.
+            self.runs_since = now
+        self.heard_at = max(self.heard_at, sent_at)
 
 
 def _settle(answer: "asyncio.Future[Any]", result: object) -> None:

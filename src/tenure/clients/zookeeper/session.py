@@ -169,6 +169,13 @@ class Session:
         """Say whether something was sent in the last ``ns`` that the server has answered, if only that we are there."""
         return self._link is not None and self._clock.now() - self.heard_at <= ns
 
+    def has_run_for(self, ns: int) -> bool:
+        """Say whether the server has answered all the while in the last ``ns``, so often that it cannot have stood still.
+
+        That is: for no longer than two pings are apart.
+        """
+        return self._link is not None and self._clock.now() - self._link.runs_since >= ns
+
     # Connections
 
     async def _keep_linked(self, link: Link) -> None:
@@ -233,6 +240,7 @@ class Session:
 
     def _use(self, link: Link) -> None:
         self._link = link
+        link.gap_max_ns = int(2 * self._ping_every() * 1e9)
         self._settled.set()
         if self.on_link is not None:
             self.on_link()
@@ -261,9 +269,12 @@ class Session:
         for watcher in self._watchers.pop(path, ()):
             watcher(Event(kind))
 
+    def _ping_every(self) -> float:
+        return self._ping_every_s or self.timeout_ms / 1000 / _PINGS_PER_TIMEOUT
+
     def _look(self) -> None:
         """Ping if nothing else was sent for a while, and leave a server that does not answer."""
-        ping_every_s = self._ping_every_s or self.timeout_ms / 1000 / _PINGS_PER_TIMEOUT
+        ping_every_s = self._ping_every()
         link, now = self._link, self._clock.now()
         if link is not None:
             if link.silent_for_ns() > self._patience_s * 1e9:

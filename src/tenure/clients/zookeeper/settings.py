@@ -45,7 +45,7 @@ def settings_of(url: str, **options: str) -> Settings:
     """Return the settings that ``url`` names. Raises ConfigError for one that cannot be meant.
 
     ``ca``, ``cert`` and ``key`` are files; ``password_file`` keeps the password out of the URL; ``sasl`` is DIGEST-MD5 or
-    GSSAPI; ``acl`` is ``open`` or ``creator`` (nodes for everybody, or only for who we are: the default if there is a
+    GSSAPI (which has not been tested); ``acl`` is ``open`` or ``creator`` (nodes for everybody, or only for who we are: the default if there is a
     user); ``tick`` is the ensemble's tickTime and ``timeout`` how long a server may take to answer, in seconds. Each may
     stand in the URL too, as ``?ca=…``.
     """
@@ -84,6 +84,8 @@ def _login(cluster: ClusterURL, given: dict[str, str]) -> Login | None:
         raise ConfigError("sasl", mechanism, "needs a package: pip install 'tenure[zookeeper]'")
     user, password = cluster.user, password_of(cluster, given)
     if mechanism == "GSSAPI":  # A ticket says who we are.
+        if find_spec("kerberos") is None:
+            raise ConfigError("sasl", mechanism, "needs another package: pip install 'pure-sasl[gssapi]'")
         return Login(user or "", password or "", mechanism)
     check_login(cluster, password)
     if user is None or password is None:

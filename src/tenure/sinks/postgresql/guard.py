@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from tenure.errors import ConfigError, TenureError
 from tenure.sinks.base import Bound
 from tenure.sinks.postgresql.dialect import refusal_of
+from tenure.sinks.postgresql.schema import literal
 from tenure.sinks.sql.talk import Trouble, checked
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ async def guard(connection: Any, term: Bound, *, sealed_only: bool = False) -> N
     token = checked(term.fence, term.token)
     if hasattr(connection, "is_in_transaction"):
         is_open = connection.is_in_transaction()
-        call = connection.execute(_sql("$1", "$2", sealed_only), term.fence, token)
+        # Without parameters: asyncpg prepares nothing then, and a pooler may have given us a session that knows no name of ours.
+        call = connection.execute(_sql(literal(term.fence), str(token), sealed_only))
     else:
         is_open = _is_open(connection)
-        call = connection.execute(_sql("%s", "%s", sealed_only), (term.fence, token, term.fence, token))
+        words = (term.fence, token, term.fence, token)
+        call = connection.execute(_sql("%s", "%s", sealed_only).encode(), words, prepare=False)
     if not is_open:
         call.close()
         raise _nothing_open()
@@ -51,7 +54,7 @@ def guard_sync(connection: "psycopg.Connection[Any]", term: Bound, *, sealed_onl
         raise _nothing_open()
     try:
         sql = _sql("%s", "%s", sealed_only).encode()
-        connection.execute(sql, (term.fence, token, term.fence, token))
+        connection.execute(sql, (term.fence, token, term.fence, token), prepare=False)
     except _errors(connection) as error:
         raise _refusal(error) or error from error
 

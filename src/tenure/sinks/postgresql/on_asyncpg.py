@@ -13,6 +13,8 @@ from tenure.sinks.sql.talk import Ask, Rows, Trouble
 _OPEN_S: Final = 10
 _CLOSE_S: Final = 2
 _TEXTS_MAX: Final = 256
+# Asked without a parameter, so that nothing is prepared for it. What it did says what it found: "SELECT 1" or "SELECT 0".
+_IS_DIRECT: Final = "SELECT 1 WHERE pg_backend_pid() = {}"
 # The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
@@ -22,6 +24,7 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
 
     top: Any = None
     begin_sql = ""
+    is_pooled = False
 
     def execute(self, query: str, *args: Any, timeout: float | None = None) -> Awaitable[str]:
         """Execute, but for a ROLLBACK where there is nothing to roll back.
@@ -38,23 +41,43 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
 
 
 class AsyncpgDriver:
-    """See ``LoopDriver``."""
+    """See ``LoopDriver``.
+
+    A pooler in transaction mode gives every transaction another session, and a session knows what was prepared under a name in it,
+    and no other. asyncpg prepares whatever has parameters. So behind a pooler, which is recognised by a process number that is not
+    the server's, it is told to give no names, and what it prepares and executes is made one transaction.
+    """
 
     def __init__(self, dsn: str, settings: dict[str, Any]) -> None:
         self.address = address_of("postgresql", dsn)
         self._dsn, self._settings = dsn, {"timeout": _OPEN_S, **settings}
         self._closing: set[asyncio.Future[None]] = set()
+        self._is_pooled = False
 
     async def open(self) -> FencedConnection:
+        raw = await self._connected()
+        if raw.is_pooled and not self._is_pooled:
+            self._is_pooled = True
+            self.drop(raw)
+            raw = await self._connected()
+        return raw
+
+    async def _connected(self) -> FencedConnection:
+        settings = {"statement_cache_size": 0, **self._settings} if self._is_pooled else self._settings
+        raw: FencedConnection | None = None
+        known = False
         try:
-            raw: FencedConnection = await asyncpg.connect(
-                self._dsn, connection_class=FencedConnection, **self._settings
-            )
+            raw = await asyncpg.connect(self._dsn, connection_class=FencedConnection, **settings)
+            raw.is_pooled = await raw.execute(_IS_DIRECT.format(raw.get_server_pid())) != "SELECT 1"
+            known = True
         except ValueError:  # What it says may be a part of the password.
             raise Trouble("", UNREADABLE, was_sent=False) from None
         except (*_ERRORS, TimeoutError) as error:
             code = getattr(error, "sqlstate", None) or ""
             raise Trouble(code, str(error) or "no answer in time", was_sent=False) from error
+        finally:
+            if raw is not None and not known:
+                self.drop(raw)
         return raw
 
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
@@ -65,12 +88,18 @@ class AsyncpgDriver:
             elif ask.turn == "end":
                 await self._end(raw, ask.sql)
             elif ask.parameters:
-                return [tuple(row.values()) for row in await raw.fetch(ask.sql, *ask.parameters)]
+                return await self._rows(raw, ask)
             else:
                 await raw.execute(ask.sql)
         except _ERRORS as error:
             raise _trouble(error) from error
         return []
+
+    async def _rows(self, raw: FencedConnection, ask: Ask) -> Rows:
+        if not raw.is_pooled or raw.is_in_transaction():
+            return [tuple(row.values()) for row in await raw.fetch(ask.sql, *ask.parameters)]
+        async with raw.transaction():
+            return [tuple(row.values()) for row in await raw.fetch(ask.sql, *ask.parameters)]
 
     async def _end(self, raw: FencedConnection, sql: str) -> None:
         if sql != "ROLLBACK":

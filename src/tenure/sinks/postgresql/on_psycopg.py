@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from tenure.errors import ConfigError
 from tenure.sinks.sql.address import UNREADABLE, address_of
@@ -14,6 +15,7 @@ _OPEN_S: Final = 10
 _UNREAD: Final = re.compile(
     r"invalid (integer value|port number|percent-encoded)|missing \"=\"|unexpected (character|spaces)"
 )
+_PID: Final = b"SELECT pg_backend_pid()"
 _PLACE: Final = re.compile(r"\$\d+")
 _RULE: Final = "must not be used inside: what came before would not be fenced"
 
@@ -43,11 +45,20 @@ class AsyncFencedConnection(psycopg.AsyncConnection[Any]):
 
 
 class _Psycopg:
-    """What both have in common."""
+    """What both have in common.
+
+    psycopg prepares under a name what it is asked often. Behind a pooler in transaction mode the next transaction has another session,
+    which does not know that name. So there, which is recognised by a process number that is not the server's, it prepares nothing.
+    """
 
     def __init__(self, dsn: str, settings: dict[str, Any]) -> None:
         self.address = address_of("postgresql", dsn)
+        self._may_prepare_nothing = "prepare_threshold" not in settings
         self._dsn, self._settings = dsn, {"connect_timeout": _OPEN_S, **settings, "autocommit": True}
+
+    def _tell_apart(self, raw: psycopg.BaseConnection[Any], server_pid: tuple[int, ...] | None) -> None:
+        if self._may_prepare_nothing and server_pid != (raw.info.backend_pid,):
+            raw.prepare_threshold = None
 
     def is_inside(self, raw: psycopg.BaseConnection[Any]) -> bool:
         # Whether it is still there is for the server to say.
@@ -67,15 +78,23 @@ class PsycopgDriver(_Psycopg):
     """See ``ThreadDriver``."""
 
     def open(self) -> FencedConnection:
+        raw: FencedConnection | None = None
+        known = False
         try:
-            return FencedConnection.connect(self._dsn, **self._settings)
+            raw = FencedConnection.connect(self._dsn, **self._settings)
+            self._tell_apart(raw, psycopg.Cursor(raw, row_factory=tuple_row).execute(_PID).fetchone())
+            known = True
         except psycopg.Error as error:
             trouble = _not_opened(error)
             raise trouble from (None if trouble.text is UNREADABLE else error)
+        finally:
+            if raw is not None and not known:
+                self.drop(raw)
+        return raw
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         try:
-            cursor = psycopg.Cursor(raw).execute(*_worded(ask))
+            cursor = psycopg.Cursor(raw, row_factory=tuple_row).execute(*_worded(ask))
             return cursor.fetchall() if ask.parameters and cursor.description else []
         except psycopg.Error as error:
             raise _told(error) from error
@@ -88,15 +107,24 @@ class AsyncPsycopgDriver(_Psycopg):
     """See ``LoopDriver``."""
 
     async def open(self) -> AsyncFencedConnection:
+        raw: AsyncFencedConnection | None = None
+        known = False
         try:
-            return await AsyncFencedConnection.connect(self._dsn, **self._settings)
+            raw = await AsyncFencedConnection.connect(self._dsn, **self._settings)
+            asked = await psycopg.AsyncCursor(raw, row_factory=tuple_row).execute(_PID)
+            self._tell_apart(raw, await asked.fetchone())
+            known = True
         except psycopg.Error as error:
             trouble = _not_opened(error)
             raise trouble from (None if trouble.text is UNREADABLE else error)
+        finally:
+            if raw is not None and not known:
+                self.drop(raw)
+        return raw
 
     async def ask(self, raw: AsyncFencedConnection, ask: Ask) -> Rows:
         try:
-            cursor = await psycopg.AsyncCursor(raw).execute(*_worded(ask))
+            cursor = await psycopg.AsyncCursor(raw, row_factory=tuple_row).execute(*_worded(ask))
             return await cursor.fetchall() if ask.parameters and cursor.description else []
         except psycopg.Error as error:
             raise _told(error) from error

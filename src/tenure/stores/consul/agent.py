@@ -6,7 +6,7 @@ from secrets import token_hex
 from typing import Final
 
 from tenure.clients.consul.client import ConsulClient
-from tenure.clients.consul.failures import NO_LEADER, Conflict, NotAllowed, TtlRefused
+from tenure.clients.consul.failures import NO_LEADER, Conflict, NoSessionThere, NotAllowed, TtlRefused
 from tenure.clients.consul.messages import put_if_unchanged
 from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
 from tenure.stores.base import Expiry, Traits, Wake
@@ -59,7 +59,7 @@ async def _shortest_session_ns(client: ConsulClient) -> int | None:
         await client.create_session("an impossible one", _IMPOSSIBLE_NS, 0)
     except TtlRefused as refused:
         return refused.least_ns
-    except NotAllowed:  # Whoever only looks needs no session, nor the right to make one.
+    except (NotAllowed, NoSessionThere):  # Whoever only looks needs no session, nor the right to make one.
         return None
     return _IMPOSSIBLE_NS  # It was possible.
 

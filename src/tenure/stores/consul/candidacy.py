@@ -20,12 +20,9 @@ from tenure.model import Grant, Wait, token
 from tenure.stores.consul.layout import LOCK_FLAG, check_lock, entry_in, incumbent_of, token_in
 from tenure.stores.consul.roll import call_the_roll, leave, write_anew
 from tenure.stores.consul.sessions import Place, Session, SessionGone, Sessions
-from tenure.stores.consul.waits import Waits
+from tenure.stores.consul.waits import Waits, again_after_s, delayed_s
 
 _TRIES_MAX: Final = 4
-# How long to wait before asking for a key again that the engine keeps empty: it does not say when it will not.
-_DELAYED_S: Final = (0.3, 0.7)
-_PAUSE_MAX_S: Final = 0.1
 
 
 class Candidacy:
@@ -154,7 +151,7 @@ class Candidacy:
         """Return when taking the key may help."""
         if place.delayed:
             place.delayed = False
-            await asyncio.sleep(random.uniform(*_DELAYED_S))
+            await asyncio.sleep(delayed_s(random.random()))
             return
         index = place.wait_from
         while True:
@@ -166,9 +163,8 @@ class Candidacy:
                 return
             if place.lease is not None and pair.session == place.lease.name:
                 return  # A lock of ours, whose answer was lost.
-            # Somebody has written what changes nothing for us, or a while has passed. Whoever answers at once, again and
-            # again, is not to be asked at once again and again.
-            await asyncio.sleep(random.uniform(0, _PAUSE_MAX_S))
+            # Somebody has written what changes nothing for us, or a while has passed.
+            await asyncio.sleep(again_after_s(random.random()))
 
     @staticmethod
     def _is_ours(place: Place, pair: Pair) -> bool:

@@ -23,8 +23,38 @@ OPEN_MAX: Final = 100
 # more than about seventy times in a second.
 _PAUSE_S: Final = (1.0, 2.0)
 _PAUSING_MAX: Final = 100
+# How long to wait before asking for a key again that the engine keeps empty: it does not say when it will not.
+_DELAYED_S: Final = (0.3, 0.7)
+_AGAIN_MAX_S: Final = 0.1
 
 Seen = tuple[Pair | None, int]
+
+
+# All who wait for a key are answered at the same moment, and all whose wait has begun together: each asks again at a time of
+# its own. ``chance`` is a number from 0 to 1 that each draws for itself.
+
+
+def again_after_s(chance: float) -> float:
+    """Return when to wait again, after an answer that helps nobody.
+
+    Also for an agent that answers at once, again and again: it is not to be asked at once again and again.
+    """
+    return chance * _AGAIN_MAX_S
+
+
+def delayed_s(chance: float) -> float:
+    """Return when to ask again for a key that the engine keeps empty (lock-delay)."""
+    return _between(_DELAYED_S, chance)
+
+
+def pause_s(chance: float, pausing_count: int) -> float:
+    """Return when one of ``pausing_count`` asks, for which there is no room to wait."""
+    return _between(_PAUSE_S, chance) * max(1.0, pausing_count / _PAUSING_MAX)
+
+
+def _between(bounds_s: tuple[float, float], chance: float) -> float:
+    least_s, most_s = bounds_s
+    return least_s + chance * (most_s - least_s)
 
 
 class Waits:
@@ -53,7 +83,7 @@ class Waits:
     async def _pause(self) -> None:
         self._pausing_count += 1
         try:
-            await asyncio.sleep(random.uniform(*_PAUSE_S) * max(1.0, self._pausing_count / _PAUSING_MAX))
+            await asyncio.sleep(pause_s(random.random(), self._pausing_count))
         finally:
             self._pausing_count -= 1
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from asyncmy.errors import MySQLError
 
-from tenure.clients.tls import brief
+from tenure.clients.tls import brief, untrusted
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.sql.link import Fault
 
@@ -78,7 +78,7 @@ def _by_driver(error: Exception, *, sent: bool) -> Fault:
 def _unreached(error: MySQLError, said: str) -> str:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"has a certificate that we do not trust ({cause.verify_message}): name its authority by ssl_ca"
+        return untrusted(cause, authority="ssl_ca", without_name="ssl_mode=verify_ca")
     if isinstance(cause, ssl.SSLError):
         return f"failed to encrypt ({brief(cause)}): if it does not speak TLS, use ssl_mode=disabled"
     if isinstance(cause, ConnectionRefusedError):

@@ -5,7 +5,7 @@ from typing import Final
 
 import asyncpg
 
-from tenure.clients.tls import brief
+from tenure.clients.tls import brief, untrusted
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.postgresql.schema import grant_for
 from tenure.stores.sql.link import Fault
@@ -37,7 +37,10 @@ _USED_UP: Final = ("2200H", "22003", "23514")
 _DROPPED: Final = "the tables were dropped; open the store again to have them made anew"
 _LOCKED: Final = "somebody keeps the row locked, see pg_stat_activity for who it is"
 _ADVICE: Final = {"42P01": _DROPPED, "3F000": _DROPPED, "55P03": _LOCKED, "57014": _LOCKED}
+# Which of the two it is says the next connection: this one is ended.
+_NO_MORE: Final = "the server takes no writes any more: it is a standby now, or default_transaction_read_only was set"
 STANDBY: Final = "is a standby, which takes no writes: name the primary, or all servers with commas between"
+READ_ONLY: Final = "takes no writes: default_transaction_read_only is on, for the server, the database or our role"
 
 
 class FaultTeller:
@@ -70,7 +73,7 @@ class FaultTeller:
         if state == _NO_RIGHT:
             return grant_for(said, self._schema, self._role)
         if state in _READ_ONLY and (state != _IN_RECOVERY or "recovery" in said):
-            return "another server was made the primary"
+            return _NO_MORE
         if state in _USED_UP:
             return f"no token is left, or {self._schema}.office was edited: a token must lie between 0 and 2^63-1"
         return _ADVICE.get(state, "")
@@ -80,7 +83,7 @@ def _unreached(error: Exception) -> str:
     if isinstance(error, ConnectionError) and "SSL upgrade" in str(error):
         return "does not speak TLS: use sslmode=disable, or set ssl = on at the server"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"has a certificate that we do not trust ({error.verify_message}): name its authority by sslrootcert"
+        return untrusted(error, authority="sslrootcert", without_name="sslmode=verify-ca")
     if isinstance(error, ssl.SSLError):
         return f"failed to encrypt: {brief(error)}"
     if isinstance(error, ConnectionRefusedError):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import asyncpg
 
 from tenure.errors import Refused
-from tenure.stores.postgresql.faults import FAULTS, STANDBY, FaultTeller
+from tenure.stores.postgresql.faults import FAULTS, READ_ONLY, STANDBY, FaultTeller
 from tenure.stores.postgresql.settings import PostgresSettings
 from tenure.stores.postgresql.statements import TIMELINE
 from tenure.stores.sql.link import Connector, Fault
@@ -51,7 +51,7 @@ class PostgresSession:
         assert about is not None
         self.pooled = about["pid"] != connection.get_server_pid()
         if about["recovers"] or about["ro"] == "on":
-            raise Refused("", "", STANDBY)
+            raise Refused("", "", STANDBY if about["recovers"] else READ_ONLY)
         self.timeline = await connection.fetchval(f"SELECT {TIMELINE}")
         await connection.execute("COMMIT")
         if not self.pooled:

@@ -75,15 +75,23 @@ class Lookout:
             for election, left_ns in left.items():
                 if left_ns <= 0:
                     _tell(self._waiting.get(election, ()))
-            # By chance up to half of it sooner, so that nobody waits longer than was said.
-            longest_s = self._poll_s * random.uniform(0.5, 1.0)
-            soonest_s = min((ns / 1e9 for ns in left.values() if ns > 0), default=longest_s)
-            await self._pause(max(_LEAST_S, min(longest_s, soonest_s)))
+            await self._pause(pause_s(self._poll_s, left.values(), random.random()))
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
+
+
+def pause_s(poll_s: float, left_ns: Iterable[int], chance: float) -> float:
+    """Return how long to wait until the next look. ``chance`` is drawn between 0 and 1.
+
+    That is by chance up to half of ``poll_s`` sooner, so that nobody waits longer than was said; and no longer than until the
+    first of these leases ends.
+    """
+    longest_s = poll_s * (1 + chance) / 2
+    soonest_s = min((ns / 1e9 for ns in left_ns if ns > 0), default=longest_s)
+    return max(_LEAST_S, min(longest_s, soonest_s))
 
 
 def _tell(waiting: Iterable["asyncio.Future[None]"]) -> None:

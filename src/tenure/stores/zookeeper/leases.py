@@ -18,9 +18,13 @@ multi that only checks is a transaction of the quorum that changes nothing: it i
 leader that has been succeeded can have it carried out.
 
 Only who takes over from another may do with ``sync``, which takes half the time. The deletion that it was waiting for was
-such a transaction: if it was told of in the last tick, any successor of that leader counts from later than a tick ago, and
-the session has two ticks more than the ttl. When it was told of is not when we heard: a process that stood still finds it
-in its socket. But the server told of it after it answered what came before, so it is dated by the sending of that.
+such a transaction: if it was decided in the last two ticks, any successor of that leader counts from later than that, and
+the session has two ticks more than the ttl. When it was decided is not when we heard of it, for two reasons:
+- a process that stood still finds the news in its socket. But the server told of it after it answered what came before, so
+  it is dated by the sending of that, which must be less than a tick ago;
+- a leader that stood still finds in its sockets that its followers agreed, before they left it for another one. It tells of
+  the deletion as it wakes up, however late, and answers ``sync`` until it notices that it is alone. So the server must have
+  been seen to run, without a gap of a tick, since two ticks before it told.
 """
 
 import asyncio
@@ -37,7 +41,9 @@ SLACK_TICKS: Final = 2
 # one; but not for a disk that was slow once.
 _PATIENCES_PER_TTL: Final = 5
 _PATIENCE_MIN_S: Final = 1.0
-_PINGS_PER_TICK: Final = 2
+_PINGS_PER_TICK: Final = 2  # so that a server that stands still for a tick is noticed (Session.has_run_for)
+# Two before the deletion was told of, and that may be one ago.
+_SEEN_TICKS: Final = 3
 
 
 @dataclass(eq=False, slots=True)
@@ -121,6 +127,7 @@ class Lease:
 
     def prove_successor(self, place: Place) -> "asyncio.Future[Any]":
         """Do the same for one that may have come into office: the children that are listed next tell of the node."""
-        if self._clock.now() - place.succeeds_at <= self._tick_ns:
+        told_lately = self._clock.now() - place.succeeds_at <= self._tick_ns
+        if told_lately and self.session.has_run_for(_SEEN_TICKS * self._tick_ns):
             return self.session.send(sync(place.path))
         return self.prove(place.node)

@@ -46,6 +46,8 @@ PACKAGES = {
     "mariadb": ("mariadb-server",),
     "redis": ("redis-server",),
 }
+# Beside them: what shows a server another time than the machine has.
+FAKE_CLOCK = "libfaketime"
 
 
 class MissingEngine(TenureError):
@@ -99,6 +101,13 @@ def newest(engine: str) -> Binary:
 def packaged(engine: str) -> list[Binary]:
     """What the package manager, or a person, has put on this machine."""
     return _packaged_zookeeper() if engine == _ZOOKEEPER else _packaged_programs(engine)
+
+
+def fake_clock() -> str:
+    """The library that, loaded before a program, decides what time it is there; raises MissingEngine."""
+    for found in Path("/").glob("usr/lib/*/faketime/libfaketimeMT.so.1"):
+        return str(found)
+    raise MissingEngine(FAKE_CLOCK, f"apt-get install -y {FAKE_CLOCK}")
 
 
 def built_from(sources: Path) -> Path:

@@ -19,7 +19,7 @@ from typing import Self
 
 from tenure.errors import ConfigError, TenureError
 from tenure.testing.engines.binaries import Binary, newest
-from tenure.testing.engines.network import Cut, From, Network
+from tenure.testing.engines.network import Cut, From, Network, OneWay
 from tenure.testing.engines.ports import claim_ports
 from tenure.testing.engines.processes import Process, wait_for
 
@@ -122,10 +122,11 @@ class Node:
         self._running().resume()
         self.paused = False
 
-    def partition(self, from_: From = None, *, one_way: bool = False) -> None:
-        """Cut it off from its ``"peers"``, its ``"clients"`` or, with None, from both; ``one_way``: it cannot receive.
+    def partition(self, from_: From = None, *, one_way: OneWay = None) -> None:
+        """Cut it off from its ``"peers"``, its ``"clients"`` or, with None, from both.
 
-        Packets vanish: nobody is told, as when a cable is pulled. Needs a cluster with ``isolated=True``.
+        ``one_way="receiving"``: it cannot receive, and what it sends arrives; ``"sending"``: the other way round. Packets
+        vanish: nobody is told, as when a cable is pulled. Needs a cluster with ``isolated=True``.
         """
         self._set_cut(Cut(peers=from_ != "clients", clients=from_ != "peers", one_way=one_way))
 

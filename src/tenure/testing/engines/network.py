@@ -23,6 +23,8 @@ from tenure.testing.engines.binaries import MissingEngine
 from tenure.testing.engines.ports import Claim
 
 From = Literal["peers", "clients"] | None
+# What a node cannot do any more; None: neither.
+OneWay = Literal["receiving", "sending"] | None
 
 # A network is claimed like a port, by a number that only one process can hold. See ports.py, which stays below these.
 _FIRST_CLAIM = 31_000
@@ -35,11 +37,11 @@ _HOST = 254
 
 @dataclass(frozen=True)
 class Cut:
-    """What a node is cut off from; ``one_way``: it cannot receive, and what it sends arrives."""
+    """What a node is cut off from, and whether only in ``one_way``: what it cannot do, while the other way is open."""
 
     peers: bool
     clients: bool
-    one_way: bool
+    one_way: OneWay = None
 
 
 class Network:
@@ -72,7 +74,7 @@ class Network:
         wanted = {
             (sender, receiver)
             for sender, receiver in permutations(self._ends, 2)
-            if _stops(cuts, receiver, sender) or _stops_sending(cuts, sender, receiver)
+            if _stops(cuts, receiver, sender, "sending") or _stops(cuts, sender, receiver, "receiving")
         }
         for sender, receiver in sorted(wanted ^ self._lies):
             self._tell(sender, receiver, _NOBODY if (sender, receiver) in wanted else self._hardware(receiver))
@@ -124,16 +126,10 @@ class Network:
         return f"02:00:00:00:{self._number:02x}:{end:02x}"
 
 
-def _stops(cuts: list[Cut | None], receiver: int, sender: int) -> bool:
-    """Whether the receiver's own cut keeps from it what the sender sends."""
-    cut = None if receiver == _HOST else cuts[receiver - 1]
-    return cut is not None and (cut.clients if sender == _HOST else cut.peers)
-
-
-def _stops_sending(cuts: list[Cut | None], sender: int, receiver: int) -> bool:
-    """Whether the sender's own cut keeps what it sends from the receiver."""
-    cut = None if sender == _HOST else cuts[sender - 1]
-    return cut is not None and not cut.one_way and (cut.clients if receiver == _HOST else cut.peers)
+def _stops(cuts: list[Cut | None], end: int, other: int, unless: OneWay) -> bool:
+    """Whether the cut of one end stops a packet between it and another, ``unless`` it is a cut of this one way."""
+    cut = None if end == _HOST else cuts[end - 1]
+    return cut is not None and cut.one_way != unless and (cut.clients if other == _HOST else cut.peers)
 
 
 def _claim_any() -> Claim:
