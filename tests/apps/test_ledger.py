@@ -112,7 +112,19 @@ def test_what_a_database_refuses_is_told_and_harms_nothing_after_it(url: str) ->
 
 
 @pytest.mark.parametrize(
-    "bad", ["", "books.db", "sqlite://books.db", "sqlite:///", "oracle://h/x", "mysql://h", "postgresql://[::1/x"]
+    "bad",
+    [
+        "",
+        "books.db",
+        "sqlite://books.db",
+        "sqlite:///",
+        "sqlite:///x.db?mode=ro",
+        "sqlite:///x#y.db",
+        "sqlite:///x%00y",
+        "oracle://h/x",
+        "mysql://h",
+        "postgresql://[::1/x",
+    ],
 )
 def test_a_url_that_names_no_database_is_one_error(bad: str) -> None:
     with pytest.raises(ConfigError):

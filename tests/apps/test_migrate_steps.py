@@ -1,14 +1,19 @@
 """Steps are read whole and refused whole, before anything is applied."""
 
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tenure.apps.ledger.base import Kind, Statement
-from tenure.apps.migrate.plan import Record, plan
-from tenure.apps.migrate.statements import split
+from tenure.apps.migrate.plan import Record
+from tenure.apps.migrate.plan import plan as plan_of
+from tenure.apps.migrate.statements import NeverEnds, split
 from tenure.apps.migrate.steps import How, steps_of
 from tenure.errors import ConfigError
+
+plan = partial(plan_of, in_office=True)
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -37,16 +42,46 @@ def written(folder: Path, **files: str) -> Path:
         ("mysql", r"A 'it\'s;' ; B `;` ; # a; comment" + "\nC", [r"A 'it\'s;'", "B `;`", "C"]),
         (
             "mysql",
-            "CREATE PROCEDURE p() BEGIN IF a THEN B; END IF; WHILE c DO D; END WHILE; END; E",
-            ["CREATE PROCEDURE p() BEGIN IF a THEN B; END IF; WHILE c DO D; END WHILE; END", "E"],
+            "A; CREATE PROCEDURE p() BEGIN IF a THEN B; END IF; END",
+            ["A", "CREATE PROCEDURE p() BEGIN IF a THEN B; END IF; END"],
         ),
         ("mysql", "/*!40101 SET x = 1 */; B", ["/*!40101 SET x = 1 */", "B"]),
-        ("sqlite", "A 'never ends; B", ["A 'never ends", "B"]),  # The database will say what is wrong with it.
+        (
+            "sqlite",
+            "CREATE TRIGGER t AFTER UPDATE ON a WHEN new.end > 1 BEGIN DELETE FROM [end]; END; B",
+            ["CREATE TRIGGER t AFTER UPDATE ON a WHEN new.end > 1 BEGIN DELETE FROM [end]; END", "B"],
+        ),
+        ("postgresql", "/* a /* b */ DROP TABLE users; -- */\nA", ["A"]),
+        (
+            "postgresql",
+            "CREATE RULE r AS ON INSERT TO a DO (B; C); D",
+            ["CREATE RULE r AS ON INSERT TO a DO (B; C)", "D"],
+        ),
+        (
+            "postgresql",
+            "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; A",
+            ["CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END", "A"],
+        ),
+        ("postgresql", "A E'a'\n'b\\'; C' ; D", ["A E'a'\n'b\\'; C'", "D"]),
+        ("postgresql", "A a$1$b ; B", ["A a$1$b", "B"]),
+        ("mysql", "A /*M!100100 ; */ ; B", ["A /*M!100100 ; */", "B"]),
+        ("mysql", "A 5--3; B", ["A 5--3", "B"]),
         ("sqlite", " ; -- nothing\n", []),
     ],
 )
 def test_statements_end_at_semicolons_that_nothing_hides(kind: Kind, text: str, statements: list[str]) -> None:
     assert split(text, kind) == statements
+
+
+@pytest.mark.parametrize("text", ["A 'never; ends", "A /* never; ends", 'A "never', "A /* /* */"])
+def test_what_never_ends_is_no_statement(text: str) -> None:
+    with pytest.raises(NeverEnds):
+        split(text, "postgresql")
+
+
+def test_a_long_text_is_split_in_one_pass() -> None:
+    rows = [f"INSERT INTO a VALUES ({number}, 'it''s; {number}')" for number in range(20_000)]  # noqa: S608
+    assert split(";\n".join(rows), "mysql") == rows
 
 
 def test_steps_are_in_the_order_of_their_numbers_and_say_how_they_are_applied(tmp_path: Path) -> None:
@@ -79,6 +114,13 @@ def test_steps_are_in_the_order_of_their_numbers_and_say_how_they_are_applied(tm
         ({"1_a__sql": " ;-- nothing"}, "has no statement"),
         ({"1_a__sql": "A; COMMIT; B"}, "must not COMMIT"),
         ({"1_a__sql": "begin; A"}, "must not BEGIN"),
+        ({"1_a__sql": "A; start  transaction; B"}, "must not START TRANSACTION"),
+        ({"1_a__sql": "SET @@session.autocommit = 1"}, "must not SET @@SESSION.AUTOCOMMIT"),
+        ({"1_a__sql": "A; /* not yet: ; B"}, "never ends"),
+        ({"1_a__sql": "COPY a (b) FROM stdin;"}, "must not COPY FROM STDIN"),
+        ({"1_A__SQL": "A"}, "must be called by its number"),
+        ({"1_a__py": "return 1"}, "is not Python"),
+        ({"1_a__py": "async def apply(connection): pass"}, "must not be async"),
         ({"1_a__sql": "-- tenure: no-transactions\nA"}, "must say no-transaction"),
         ({"1_a__py": "def apply(: pass"}, "is not Python"),
         ({"1_a__py": "def run(connection): pass"}, r"must have a function apply\(connection\)"),
@@ -105,6 +147,23 @@ def test_what_mysql_commits_by_itself_must_be_declared(tmp_path: Path) -> None:
         steps_of(written(tmp_path, **{"1_a__sql": "INSERT INTO a VALUES (1); CREATE TABLE b (c int)"}), "mysql")
     written(tmp_path, **{"1_a__sql": "-- tenure: no-transaction\nCREATE TABLE b (c int)"})
     assert steps_of(tmp_path, "mysql")[0].how is How.ONCE
+    for hidden in ("/*!40000 ALTER TABLE a ADD b int */", "/*M!100100 DROP TABLE a */", "SET  PASSWORD = 'x'"):
+        written(tmp_path, **{"1_a__sql": f"INSERT INTO a VALUES (1); {hidden}"})  # noqa: S608
+        with pytest.raises(ConfigError, match="by itself"):
+            steps_of(tmp_path, "mysql")
+    written(tmp_path, **{"1_a__sql": "CREATE TEMPORARY TABLE b (c int); ROLLBACK TO SAVEPOINT c"})
+    assert len(steps_of(tmp_path, "mysql")[0].work) == 2
+
+
+def test_a_step_without_a_transaction_may_have_its_own(tmp_path: Path) -> None:
+    steps = steps_of(written(tmp_path, **{"1_a__sql": "-- tenure: no-transaction\nBEGIN; A; COMMIT"}), "postgresql")
+    assert len(steps[0].work) == 3
+
+
+def test_a_step_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "1_a.sql")
+    with pytest.raises(ConfigError, match="must be a file"):
+        steps_of(tmp_path, "sqlite")
 
 
 def recorded(number: int, checksum: str, state: str = "applied") -> Record:
@@ -146,3 +205,5 @@ def test_a_step_that_was_begun_is_begun_again_only_if_it_may_be(tmp_path: Path) 
     assert plan(steps, [recorded(1, steps[0].checksum, "begun")]).pending == tuple(steps)
     with pytest.raises(ConfigError, match="--settle 2=applied or --settle 2=undone"):
         plan(steps, [recorded(1, steps[0].checksum), recorded(2, steps[1].checksum, "begun")])
+    # Who is not in office cannot know: its runner may be at it.
+    assert plan_of(steps, [recorded(2, steps[1].checksum, "begun")], in_office=False).pending == tuple(steps)

@@ -3,22 +3,23 @@
 import asyncio
 import json
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
 from tenure.apps.migrate.plan import Plan, Record
-from tenure.apps.migrate.runner import ELECTION, Applied, Migration, NotInTime, StepFailed
-from tenure.cli.settings import DURATION, Settings, settings_of, store_options, timing_options
-from tenure.errors import ConfigError, TenureOver
+from tenure.apps.migrate.runner import ELECTION, Applied, Migration, NotInTime, Standing, StepFailed
+from tenure.cli.settings import DURATION, settings_of, store_options, timing_options
+from tenure.errors import ConfigError, StaleToken, TenureOver
 from tenure.office.desk import check_name
 from tenure.office.opened import open_store
 
 FAILED: Final = 1
 NOT_IN_TIME: Final = 75  # EX_TEMPFAIL of sysexits.h
 LOST: Final = 124
-_SERVERS: Final = ("postgresql://", "postgres://", "mysql://", "mariadb://")
 _SETTLE: Final = re.compile(r"(?P<number>[0-9]{1,9})=(?P<state>applied|undone)")
 EXIT_CODES: Final = """\b
 Exit codes:
@@ -34,7 +35,9 @@ Exit codes:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--database", metavar="URL", required=True, help="sqlite:///path, postgresql://… or mysql://…")
-@click.option("--election", default=ELECTION, show_default=True, help="The office that runners stand for.")
+@click.option(
+    "--election", help=f"The office that runners stand for.  [default: {ELECTION}; for a file, one of its own]"
+)
 @click.option("--wait", "wait_s", type=DURATION, help="Wait for another runner at most this long, then exit with 75.")
 @click.option("--status", "only_status", is_flag=True, help="Show what was applied and what is pending.")
 @click.option("--dry-run", is_flag=True, help="Say what would be applied.")
@@ -47,7 +50,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     *,
     folder: Path,
     database: str,
-    election: str,
+    election: str | None,
     wait_s: float | None,
     only_status: bool,
     dry_run: bool,
@@ -72,48 +75,56 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure migrate migrations --database sqlite:///var/lib/app/app.db --status
       tenure migrate migrations --database mysql://app@db1/prod --wait 10m
     """
-    check_name(election)
     if sum((only_status, dry_run, settle is not None)) > 1:
         raise ConfigError("options", "--status, --dry-run, --settle", "exclude each other")
-    if store is None and database.startswith(_SERVERS):
-        store = database
-    told = _Told(as_json=as_json)
+    migration = Migration(folder, database, allow_newer=allow_newer)
+    told, name = _Told(as_json=as_json), check_name(election or _office_of(database))
 
     async def work() -> int:
-        async with Migration(folder, database, allow_newer=allow_newer) as migration:
-            if settle is not None:
-                return await _settled(migration, settle, told)
+        async with migration:
+            found, due = await migration.status()
             if only_status or dry_run:
-                return told.status(*await migration.status(), dry_run=dry_run)
+                return told.status(found, due, dry_run=dry_run)
+            if settle is None and not due.pending:
+                return told.done(0, len(migration.steps))
             settings = settings_of(
-                store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort
+                store=store,
+                config=config,
+                ttl=ttl,
+                grace=grace,
+                accept_best_effort=accept_best_effort,
+                otherwise=database if _is_server(database) else None,
             )
-            return await _run(migration, settings, election, wait_s, told)
+            async with open_store(settings.store, accept_best_effort=settings.accept_best_effort) as opened:
+                standing = Standing(opened, name, settings.timing, wait_s)
+                if settle is not None:
+                    return await _settled(migration, settle, standing, told)
+                return told.done(len(await migration.run(standing, told=told.applied)), len(migration.steps))
 
-    return asyncio.run(work())
-
-
-async def _run(migration: Migration, settings: Settings, election: str, wait_s: float | None, told: "_Told") -> int:
     try:
-        async with open_store(settings.store, accept_best_effort=settings.accept_best_effort) as opened:
-            done = await migration.run(
-                opened, election=election, timing=settings.timing, wait_s=wait_s, told=told.applied
-            )
+        return asyncio.run(work())
     except StepFailed as failed:
         return told.failed("failed", str(failed), FAILED)
     except NotInTime as late:
         return told.failed("not-in-time", str(late), NOT_IN_TIME)
-    except TenureOver as over:
+    except (TenureOver, StaleToken) as over:
         return told.failed("lost", str(over), LOST)
-    told.done(len(done), len(migration.steps))
-    return 0
 
 
-async def _settled(migration: Migration, settle: str, told: "_Told") -> int:
+def _is_server(database: str) -> bool:
+    return urlsplit(database).scheme != "sqlite"
+
+
+def _office_of(database: str) -> str:
+    """Return the office for a database. Files of one user share a store, and have nothing else in common."""
+    return ELECTION if _is_server(database) else f"{ELECTION}/{sha256(database.encode()).hexdigest()[:12]}"
+
+
+async def _settled(migration: Migration, settle: str, standing: Standing, told: "_Told") -> int:
     said = _SETTLE.fullmatch(settle)
     if said is None:
         raise ConfigError("--settle", settle, "must be a number and a state, such as 7=applied or 7=undone")
-    if not await migration.settle(int(said["number"]), said["state"]):
+    if not await migration.settle(int(said["number"]), said["state"], standing):
         raise ConfigError("--settle", settle, "is of no step that was begun and whose end is not known")
     told.line({"event": "settled", "step": int(said["number"]), "state": said["state"]}, f"step {settle}")
     return 0
@@ -145,9 +156,10 @@ class _Told:
         click.echo(f"tenure migrate: {text}", err=True)
         return code
 
-    def done(self, applied: int, steps: int) -> None:
+    def done(self, applied: int, steps: int) -> int:
         text = f"{applied} of {steps} steps applied" if applied else f"nothing to do: {steps} steps were applied before"
         self.line({"event": "up-to-date", "applied": applied, "steps": steps}, text)
+        return 0
 
     def status(self, found: list[Record], due: Plan, *, dry_run: bool) -> int:
         for record in () if dry_run else found:

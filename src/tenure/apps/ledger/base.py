@@ -46,6 +46,7 @@ class Words(NamedTuple):
     key: str  # a text of up to 255 characters that may be a part of a key, and is compared to the letter
     text: str  # of any length
     number: str  # of 64 bits
+    kept: str  # what stands behind the columns of a table that has transactions
 
 
 class Ledger(Protocol):
@@ -67,8 +68,12 @@ class Ledger(Protocol):
         """
         ...
 
+    async def look(self, entry: Entry[T]) -> T | None:
+        """Carry out an entry that only reads; None if there is no database. Nobody who writes keeps it waiting, where the database allows."""
+        ...
+
     async def ask(self, entry: Entry[T], *, one_by_one: bool = False) -> T:
-        """Carry out an entry as one transaction of nobody's: to make tables, to look, and for people who ask for something.
+        """Carry out an entry as one transaction of nobody's: to make tables, and for people who ask for something.
 
         It is not fenced. Nothing that only a leader may do belongs here. MySQL commits what makes a table at once. With
         ``one_by_one`` there is no transaction, and each statement counts by itself.

@@ -18,7 +18,12 @@ class MySQLLedger(ServerLedger):
     """See ``Ledger``."""
 
     kind: Kind = "mysql"
-    words = Words("varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "longtext CHARACTER SET utf8mb4", "bigint")
+    words = Words(
+        "varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        "longtext CHARACTER SET utf8mb4",
+        "bigint",
+        " ENGINE = InnoDB",
+    )
     errors = (MySQLError,)
     commits = True
 

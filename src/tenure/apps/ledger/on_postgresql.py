@@ -20,7 +20,7 @@ class PostgresLedger(ServerLedger):
     """See ``Ledger``."""
 
     kind: Kind = "postgresql"
-    words = Words('varchar(255) COLLATE "C"', "text", "bigint")
+    words = Words('varchar(255) COLLATE "C"', "text", "bigint", "")
     errors = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
     commits = False
 

@@ -5,6 +5,7 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from tenure.apps.ledger.base import Call, Entry, Kind, Statement, T, Told, Words
+from tenure.errors import Refused
 from tenure.model import Token
 from tenure.sinks.base import Bound
 from tenure.sinks.sql.dialect import Dialect
@@ -37,8 +38,13 @@ class ServerLedger(ABC):
         try:
             async with self._sink.transaction(term) as raw:
                 return await carry_out(self._heard, raw, entry)
+        except self.errors as error:  # What the database checks last, when it is to commit.
+            raise Refused(self.address, "record", str(error)) from error
         except Trouble as trouble:
             raise self._dialect.failure(self.address, "record", trouble) from trouble.__cause__
+
+    async def look(self, entry: Entry[T]) -> T | None:
+        return await self.ask(entry)
 
     async def ask(self, entry: Entry[T], *, one_by_one: bool = False) -> T:
         raw: Any = None
@@ -70,5 +76,10 @@ class ServerLedger(ABC):
             if isawaitable(result):
                 await result
         except self.errors as error:
-            raise (self._driver.trouble(error) or error) from error
+            trouble = self._driver.trouble(error)
+            if trouble is None or (
+                trouble.code and not isinstance(ask, Ask)
+            ):  # Somebody else's statement, so it is told as it is.
+                raise Refused(self.address, "record", trouble.text if trouble else str(error)) from error
+            raise trouble from error
         return NOTHING

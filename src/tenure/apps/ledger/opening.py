@@ -25,8 +25,16 @@ def open_ledger(url: str, *, idle_s: float = IDLE_S) -> Ledger:
             from tenure.apps.ledger.on_sqlite import SQLiteLedger  # noqa: PLC0415  (one of three)
 
             path = Path(unquote(parts.path))
-            if parts.netloc or not path.is_absolute() or path.name == "":
-                raise ConfigError("database", url, "must be sqlite:/// and an absolute path to a file")
+            if (
+                parts.netloc
+                or parts.query
+                or parts.fragment
+                or not path.is_absolute()
+                or not path.name
+                or "\0" in str(path)
+            ):
+                rule = "must be sqlite:/// and an absolute path to a file, with %23 for # and %3F for ?"
+                raise ConfigError("database", url, rule)
             return SQLiteLedger(path)
         case "postgresql" | "postgres":
             with needed("asyncpg", "tenure[postgresql]"):
