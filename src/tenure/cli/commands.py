@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 COMMANDS: Final = {
     "run": ("tenure.cli.run", "Run a command while this process leads."),
     "lock": ("tenure.cli.lock", "Run a command while holding a lock."),
+    "migrate": ("tenure.cli.migrate", "Apply the steps that a database has not had yet, once."),
     "status": ("tenure.cli.status", "Show who leads."),
     "watch": ("tenure.cli.watch", "Tell every change of leader."),
     "resign": ("tenure.cli.resign", "Ask a leader to leave office."),
@@ -44,7 +45,7 @@ CANNOT_WRITE: Final = 74  # EX_IOERR
 EXIT_CODES: Final = """\b
 Exit codes:
   0      done
-  1      a promise was broken (sim, demo), or elections will not work (doctor)
+  1      a promise was broken (sim, demo), elections will not work (doctor), or a step failed (migrate)
   2      bad input: one line says which value breaks which rule
   69     the store could not be reached, or refused
   74     the output could not be written

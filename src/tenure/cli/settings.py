@@ -82,16 +82,18 @@ def settings_of(  # noqa: PLR0913  (each by its name)
     grace: float | None = None,
     accept_best_effort: bool | None = None,
     reading: bool = False,
+    otherwise: str | None = None,
 ) -> Settings:
-    """Return what to work with. ``reading``: do not make the folder of the default store."""
+    """Return what to work with. ``reading``: do not make the folder of the default store. ``otherwise``: the store if none is named."""
     file, table = _load(config)
     for key in table:
         if key not in KEYS:
             raise ConfigError("config", file, f"has an unknown key {key!r}: it may have {', '.join(KEYS)}")
     url = store if store is not None else os.environ.get("TENURE_STORE") or _store_in(file, table)
     ttl_s, grace_s = _seconds("ttl", ttl, file, table), _seconds("grace", grace, file, table)
-    timing = Timing.of(ttl=default_ttl_s(url or "") if ttl_s is None else ttl_s, grace=grace_s)
+    timing = Timing.of(ttl=default_ttl_s(url or otherwise or "") if ttl_s is None else ttl_s, grace=grace_s)
     given = url is not None
+    url = url or otherwise
     if url is None:
         url = _default_store(make_folder=not reading)
     accepted = _flag("accept_best_effort", accept_best_effort, file, table)

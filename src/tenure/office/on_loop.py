@@ -164,10 +164,16 @@ class Stay(StayBase, AbstractAsyncContextManager[Tenure]):
         if lost:
             raise tenure_over(self._begun())
 
+    async def enter(self, wait_s: float | None = None) -> Tenure | None:
+        """Begin a block, which ``__aexit__`` must end; None if another was in office all the time, and then there is none."""
+        tenure = await self.begin(wait_s)
+        if tenure is not None:
+            self._scope = self._sitting.cover(self._begun())
+            self._scope.__enter__()
+        return tenure
+
     async def __aenter__(self) -> Tenure:
-        tenure = await self.begin()
-        self._scope = self._sitting.cover(self._begun())
-        self._scope.__enter__()
+        tenure = await self.enter()
         assert tenure is not None, "who waits for ever gets office, or an exception"
         return tenure
 

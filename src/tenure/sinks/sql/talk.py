@@ -37,19 +37,21 @@ class Trouble(Exception):
 
 
 Talk = Generator[Ask, Rows, T]
+Asked = TypeVar("Asked")  # what a talk yields: an Ask, or more than that
+Heard = TypeVar("Heard")  # and what it is sent for it
 
 
-def carried_out(ask: Callable[[Raw, Ask], Rows], raw: Raw, talk: Talk[T]) -> T:
+def carried_out(ask: Callable[[Raw, Asked], Heard], raw: Raw, talk: Generator[Asked, Heard, T]) -> T:
     """Carry out a talk with a driver that blocks."""
     try:
         due = next(talk)
         while True:
             try:
-                rows = ask(raw, due)
+                heard = ask(raw, due)
             except Trouble as trouble:
                 due = talk.throw(trouble)
             else:
-                due = talk.send(rows)
+                due = talk.send(heard)
     except StopIteration as done:
         result: T = done.value
         return result
@@ -57,17 +59,17 @@ def carried_out(ask: Callable[[Raw, Ask], Rows], raw: Raw, talk: Talk[T]) -> T:
         talk.close()
 
 
-async def carry_out(ask: Callable[[Raw, Ask], Awaitable[Rows]], raw: Raw, talk: Talk[T]) -> T:
+async def carry_out(ask: Callable[[Raw, Asked], Awaitable[Heard]], raw: Raw, talk: Generator[Asked, Heard, T]) -> T:
     """Carry out a talk with a driver that awaits."""
     try:
         due = next(talk)
         while True:
             try:
-                rows = await ask(raw, due)
+                heard = await ask(raw, due)
             except Trouble as trouble:
                 due = talk.throw(trouble)
             else:
-                due = talk.send(rows)
+                due = talk.send(heard)
     except StopIteration as done:
         result: T = done.value
         return result

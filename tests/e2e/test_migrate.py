@@ -1,0 +1,135 @@
+"""``tenure migrate`` as pods start it: many at once, killed at any point, and each step is applied once."""
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.user import at_home
+
+from tenure.testing.engines.processes import wait_for
+
+TENURE = Path(sys.executable).parent / "tenure"
+RUNNERS, STEPS, KILLS = 10, 50, 4
+PATIENCE_S = 90
+# Takes long enough that a runner can be killed inside.
+_BUSY = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT count(*) FROM n"
+
+
+class Stage:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.database = folder, folder / "app.db"
+        self.started: list[subprocess.Popen[str]] = []
+        (folder / "steps").mkdir()
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / "steps" / name).write_text(text)
+
+    def command(self, *more: str) -> list[str]:
+        words = ["migrate", "steps", "--database", f"sqlite://{self.database}", "--ttl", "2s", *more]
+        return [str(TENURE), *words]
+
+    def start(self) -> "subprocess.Popen[str]":
+        output = self.folder / f"out{len(self.started)}"
+        with output.open("w") as out, (self.folder / "errors").open("a") as errors:
+            process = subprocess.Popen(
+                self.command("--json"), cwd=self.folder, env=at_home(self.folder), stdout=out, stderr=errors, text=True
+            )
+        self.started.append(process)
+        return process
+
+    def run(self, *more: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            self.command(*more), cwd=self.folder, env=at_home(self.folder), capture_output=True, text=True, check=False
+        )
+
+    def lines(self, number: int) -> list[str]:
+        return (self.folder / f"out{number}").read_text().splitlines()
+
+    def applied(self) -> list[int]:
+        """Which steps have left their mark, by what they wrote and not by what was recorded of them."""
+        if not self.database.exists():
+            return []
+        with closing(sqlite3.connect(self.database)) as connection:
+            tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'mark'").fetchone()
+            return [step for (step,) in connection.execute("SELECT step FROM mark")] if tables[0] else []
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_runners_that_are_killed_at_any_point_apply_each_step_once(stage: Stage) -> None:
+    stage.write("0001_mark.sql", "CREATE TABLE mark (step INTEGER)")
+    for step in range(2, STEPS + 1):
+        stage.write(f"{step:04}_more.sql", f"INSERT INTO mark VALUES ({step}); {_BUSY}")  # noqa: S608
+    runners = [stage.start() for _ in range(RUNNERS)]
+    try:
+        for after in sorted(random.sample(range(1, STEPS - 5), KILLS)):
+            assert wait_for(lambda least=after: len(stage.applied()) >= least, PATIENCE_S), "nobody goes on"  # type: ignore[misc]
+            leaders = [number for number, runner in enumerate(runners) if stage.lines(number) and runner.poll() is None]
+            for number in leaders:
+                runners[number].send_signal(signal.SIGKILL)
+                runners[number].wait()
+                runners.append(stage.start())
+        codes = [runner.wait(PATIENCE_S) for runner in runners]
+    finally:
+        for runner in runners:
+            runner.kill()
+            runner.wait()
+    assert sorted(stage.applied()) == list(range(2, STEPS + 1)), (stage.folder / "errors").read_text()
+    assert set(codes) == {0, -signal.SIGKILL}
+    told = [json.loads(line) for number in range(len(runners)) for line in stage.lines(number)]
+    tokens = [
+        line["token"]
+        for line in sorted((one for one in told if one["event"] == "applied"), key=lambda one: one["step"])
+    ]
+    assert tokens == sorted(tokens)  # No step was applied by a runner that had been succeeded.
+    assert stage.run("--status").returncode == 0
+
+
+def test_bad_input_is_one_line_and_applies_nothing(stage: Stage) -> None:
+    stage.write("0001_a.sql", "CREATE TABLE mark (step INTEGER)")
+    (stage.folder / "steps" / "0002_b.sql").write_bytes(b"\xff\xfe")
+    answer = stage.run()
+    assert answer.returncode == 2
+    assert answer.stderr == "tenure: step = 0002_b.sql: must be UTF-8, and is not at byte 0\n"
+    assert not stage.database.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--settle", "x"), "must be a number and a state"),
+        (("--settle", "1=applied"), "is of no step that was begun"),
+        (("--status", "--dry-run"), "exclude each other"),
+        (("--database", "oracle://db/x"), "must be sqlite:///absolute/path"),
+        (("--election", " "), "must be printable"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_one_line(stage: Stage, more: tuple[str, ...], told: str) -> None:
+    stage.write("0001_a.sql", "CREATE TABLE mark (step INTEGER)")
+    answer = stage.run(*more)
+    assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
+    assert told in answer.stderr
+
+
+def test_a_step_that_fails_is_one_line_and_exit_code_1_and_the_status_says_what_is_pending(stage: Stage) -> None:
+    stage.write("0001_a.sql", "CREATE TABLE mark (step INTEGER)")
+    stage.write("0002_b.sql", "INSERT INTO nowhere VALUES (1)")
+    dry = stage.run("--dry-run")
+    assert (dry.returncode, dry.stdout.splitlines()) == (
+        0,
+        ["would apply 1 a  transaction", "would apply 2 b  transaction"],
+    )
+    answer = stage.run()
+    assert (answer.returncode, answer.stderr) == (1, "tenure migrate: step 2 b failed: no such table: nowhere\n")
+    status = stage.run("--status", "--json")
+    assert status.returncode == 1
+    assert [json.loads(line)["state"] for line in status.stdout.splitlines()] == ["applied", "pending"]
