@@ -64,7 +64,9 @@ class Candidate:
         self.facts: list[Fact] = []
         self.election = Election(store, name, ttl=ttl_s, hooks=[self.facts.append])
         self.term: Tenure | None = None
-        self.believed_until = 0  # up to when its last tenure was believed in as its body ended: the term itself forgets that
+        self.believed_until = (
+            0  # up to when its last tenure was believed in as its body ended: the term itself forgets that
+        )
         self._sinks = sinks
 
     async def __aenter__(self) -> Self:

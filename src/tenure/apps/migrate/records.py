@@ -98,9 +98,8 @@ class Records:
             yield from self._moved("begun", step, token)
         else:
             row = step.number, step.name, step.checksum, "begun", token, _now()
-            yield Ask(
-                f"INSERT INTO {self.table} (step, name, checksum, state, token, at) VALUES (?, ?, ?, ?, ?, ?)", row
-            )  # noqa: S608
+            columns = "step, name, checksum, state, token, at"
+            yield Ask(f"INSERT INTO {self.table} ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)  # noqa: S608
 
     def ended(self, step: Step, token: int) -> Entry[None]:
         """Record that a step has ended."""

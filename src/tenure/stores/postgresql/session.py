@@ -73,7 +73,9 @@ class PostgresSession:
             return list(rows)
         plan = self._plans.get(statement)
         if plan is None:
-            plan = self._plans[statement] = await self.connection.prepare(statement)
+            # By a name: without a cache of its own, which a pooler forbids, asyncpg has any other planned anew each time.
+            name = f"tenure_{len(self._plans)}"
+            plan = self._plans[statement] = await self.connection.prepare(statement, name=name)
         return list(await plan.fetch(*arguments))
 
     async def run_script(self, script: str) -> None:
