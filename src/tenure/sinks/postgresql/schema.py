@@ -21,13 +21,10 @@ STALE, UNVERIFIED, MISSING, NONSENSE, ENDED = "TN001", "TN002", "TN003", "TN004"
 LOCK_SEED: Final = 7_465_110  # So that a lock of another program on the same text is another lock.
 
 # Every name is written out here, operators too, where the others set the search path: that costs a third of the whole check.
-_CHECK = f"""
-DECLARE
-  found_highest pg_catalog.int8;
-BEGIN
+_LOCK_AND_READ = f"""
   -- Never NULL. Evaluated as an expression, it costs a third of what PERFORM would.
   IF pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.hashtextextended(wanted_fence, {LOCK_SEED})) IS NULL THEN
-    RETURN;
+    RETURN{{}};
   END IF;
   IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'::pg_catalog.text THEN
     SELECT known.highest INTO found_highest FROM tenure_fence.fences AS known
@@ -36,6 +33,13 @@ BEGIN
     SELECT known.highest INTO found_highest FROM tenure_fence.fences AS known
       WHERE known.fence OPERATOR(pg_catalog.=) wanted_fence FOR SHARE;
   END IF;
+"""  # noqa: S608  (numbers and names of ours)
+
+_CHECK = f"""
+DECLARE
+  found_highest pg_catalog.int8;
+BEGIN
+{_LOCK_AND_READ.format("").strip()}
   IF found_highest OPERATOR(pg_catalog.=) wanted THEN
     RETURN;
   ELSIF found_highest OPERATOR(pg_catalog.>) wanted THEN
@@ -45,7 +49,7 @@ BEGIN
   RAISE EXCEPTION 'tenure: token % was never sealed for fence %: the highest seen is %', wanted, wanted_fence,
     coalesce(found_highest, 0) USING ERRCODE = '{UNVERIFIED}';
 END
-"""  # noqa: S608  (numbers and names of ours)
+"""
 
 _GUARD = f"""
 CREATE OR REPLACE FUNCTION tenure_fence.guard(wanted_fence text, wanted bigint) RETURNS void
@@ -94,20 +98,32 @@ BEGIN
 END $$;
 """  # noqa: S608  (numbers and names of ours)
 
+# What is presented is compared as it is. Whatever is not the very digits of the fence is looked at by the next function.
 _CHECK_TOKEN = f"""
 CREATE OR REPLACE FUNCTION tenure_fence.check_token() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
-  shown text := current_setting('tenure.f_' || md5(TG_ARGV[0]), true);
+  wanted_fence pg_catalog.text := TG_ARGV[0];
+  shown pg_catalog.text := pg_catalog.current_setting('tenure.f_' OPERATOR(pg_catalog.||) pg_catalog.md5(TG_ARGV[0]), true);
+  found_highest pg_catalog.int8;
+BEGIN
+{_LOCK_AND_READ.format(" NULL").strip()}
+  IF found_highest::pg_catalog.text OPERATOR(pg_catalog.=) shown THEN
+    RETURN NULL;
+  END IF;
+  PERFORM tenure_fence.judge_shown(wanted_fence, shown);
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION tenure_fence.judge_shown(wanted_fence text, shown text) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF coalesce(shown, '') = '' THEN
-    RAISE EXCEPTION 'tenure: this transaction has presented no token for fence %', TG_ARGV[0] USING ERRCODE = '{MISSING}',
-      HINT = format('SELECT tenure_fence.present(%L, <token>) in the same transaction.', TG_ARGV[0]);
+    RAISE EXCEPTION 'tenure: this transaction has presented no token for fence %', wanted_fence USING ERRCODE = '{MISSING}',
+      HINT = format('SELECT tenure_fence.present(%L, <token>) in the same transaction.', wanted_fence);
   ELSIF shown !~ '^[0-9]{{1,18}}$' AND (shown !~ '^[0-9]{{19}}$' OR shown COLLATE "C" > '9223372036854775807') THEN
     RAISE EXCEPTION 'tenure: % is no token', left(shown, 40) USING ERRCODE = '{NONSENSE}';
   END IF;
-  PERFORM tenure_fence.guard(TG_ARGV[0], shown::bigint);
-  RETURN NULL;
+  PERFORM tenure_fence.guard(wanted_fence, shown::bigint);
 END $$;
 """
 
