@@ -128,6 +128,7 @@ def tenure(ctx: click.Context) -> None:
       tenure demo                                freeze a leader, and see its late write refused
       tenure run billing/close -- ./close.sh     run a command on one machine at a time
       tenure lock backup --no-wait -- ./dump.sh  run a command unless it runs already
+      tenure migrate steps --database URL        bring a database up to date, once
       tenure status                              show who leads
       tenure watch billing/close                 tell every change of leader
       tenure resign billing/close --wait 30s     have the leader step down
