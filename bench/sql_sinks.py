@@ -203,7 +203,7 @@ def _figures_of(server: OnPostgres | OnMariaDb, writers: int, measured: Measured
     took_s, log_bytes = measured
     what = f"{server.name}: {{}} / same commit, {writers} writers"
     yield what.format("fenced commit"), took_s["fenced"] / took_s["unfenced"], 1.10, "x", False
-    yield what.format("a lock and a read by hand"), took_s["by_hand"] / took_s["unfenced"], None, "x", False
+    yield told(what.format("a lock and a read by hand"), took_s["by_hand"] / took_s["unfenced"], "x")
     yield what.format("commit with trigger"), took_s["trigger"] / took_s["unfenced"], 1.25, "x", False
     if POOLED in server.kinds:
         pooled = f"{server.name}: {{}} by asyncpg's pool, {writers} writers"

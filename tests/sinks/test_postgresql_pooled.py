@@ -196,3 +196,26 @@ def test_rows_that_a_caller_wants_as_something_else_are_read_all_the_same(postgr
         assert sink.highest("rows") == 7
         with sink.transaction(SimpleNamespace(fence="rows", token=7)) as connection:
             assert connection.execute("SELECT 1 AS one").fetchone() == {"one": 1}
+
+
+def test_connections_that_are_opened_at_once_all_learn_of_the_pooler(
+    pooler: PgBouncer, postgresql: PostgresCluster, request: pytest.FixtureRequest
+) -> None:
+    term = SimpleNamespace(fence=str(request.node.name), token=1)
+
+    async def write(sink: PostgresSink, together: asyncio.Barrier) -> None:
+        async with sink.transaction(term) as connection:
+            await together.wait()  # Each has a connection of its own.
+            await connection.execute("INSERT INTO pooled VALUES ($1, $2)", term.fence, term.token)
+
+    async def run() -> None:
+        async with PostgresSink(pooler.url) as first:
+            await first.seal(term.fence, Token(1))
+        async with PostgresSink(pooler.url) as sink:  # It has sealed nothing, so it knows nothing yet.
+            for _ in range(3):
+                together = asyncio.Barrier(SESSIONS)
+                await asyncio.gather(*(write(sink, together) for _ in range(SESSIONS)))
+            assert {kept.raw._config.statement_cache_size for kept in sink._idle} == {0}
+
+    asyncio.run(run())
+    assert int(postgresql.sql(COUNT.format(term.fence))) == 3 * SESSIONS

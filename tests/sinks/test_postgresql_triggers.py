@@ -209,3 +209,30 @@ def test_async_sessions_of_sqlalchemy_are_fenced(sink: PsycopgSink, postgresql: 
 
     asyncio.run(run())
     assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "1"
+
+
+@pytest.mark.usefixtures("sink")
+def test_a_trigger_that_was_made_by_hand_and_names_no_fence_refuses_everything(postgresql: PostgresCluster) -> None:
+    postgresql.sql("CREATE TABLE events (id int)")
+    postgresql.sql(
+        "CREATE TRIGGER bare AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION tenure_fence.check_token()"
+    )
+    with pytest.raises(EngineFailed, match="a fence must have a name"):
+        postgresql.sql("INSERT INTO events VALUES (1)")
+    assert postgresql.sql("SELECT count(*) FROM events") == "0"
+
+
+def test_what_a_trigger_of_the_callers_own_misses_at_the_commit_is_no_refusal(
+    postgresql: PostgresCluster, sink: PsycopgSink
+) -> None:
+    postgresql.sql("CREATE TABLE events (id int)")
+    body = "BEGIN PERFORM count(*) FROM no_such_table; RETURN NULL; END"
+    postgresql.sql(f"CREATE OR REPLACE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
+    postgresql.sql(
+        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()"
+    )
+    sink.admit(FENCE, 1)
+    with pytest.raises(psycopg.errors.UndefinedTable, match="no_such_table"), sink.transaction(OLD) as connection:
+        connection.execute("INSERT INTO events VALUES (1)")
+    assert (sink.refused.stale, sink.refused.unverified) == (0, 0)
+    assert postgresql.sql("SELECT count(*) FROM events") == "0"

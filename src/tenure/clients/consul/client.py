@@ -17,7 +17,7 @@ from typing import Final, Self, TypeVar
 from urllib.parse import quote
 
 from tenure.clients.consul import failures
-from tenure.clients.consul.failures import CONFLICT, NOT_FOUND, OK, Conflict, NotAllowed, failure
+from tenure.clients.consul.failures import CONFLICT, NOT_FOUND, OK, Conflict, NoSessionThere, NotAllowed, failure
 from tenure.clients.consul.messages import (
     About,
     Op,
@@ -248,7 +248,8 @@ class ConsulClient:
             if answer.status in expected:
                 return answer
             failed = failure(answer, self.address, operation, abroad="dc" in dict(self.settings.scope))
-            if not isinstance(failed, Refused):
+            # A server that leaves says the same as one of another datacentre: its neighbour may know better.
+            if not isinstance(failed, Refused) or isinstance(failed, NoSessionThere):
                 self._leave(endpoint)
             raise failed
 

@@ -42,7 +42,7 @@ _ADVICE: Final = (
     (_NO_NODE, "the agent is leaving the cluster, or has just come and is not known yet"),
     ("too large", "the engine takes less as one request"),
 )
-_NO_SESSION: Final = "the agent's node is not in that datacentre, so it can have no session there: name agents of that datacentre in the URL"
+_NO_SESSION: Final = "the agent's node is not in that datacentre, or is leaving it, so it can have no session there: name agents of that datacentre in the URL"
 _RIGHT: Final = re.compile(r"'(\w+):(\w+)'")
 _GO_UNITS_NS: Final = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "ns": 1}
 _GO_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")

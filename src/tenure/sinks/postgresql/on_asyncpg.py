@@ -55,15 +55,18 @@ class AsyncpgDriver:
         self._is_pooled = False
 
     async def open(self) -> FencedConnection:
-        raw = await self._connected()
-        if raw.is_pooled and not self._is_pooled:
+        nameless = (
+            self._is_pooled
+        )  # Before it connects: another one that does so at the same time may find it out first.
+        raw = await self._connected(nameless=nameless)
+        if raw.is_pooled and not nameless:
             self._is_pooled = True
             self.drop(raw)
-            raw = await self._connected()
+            raw = await self._connected(nameless=True)
         return raw
 
-    async def _connected(self) -> FencedConnection:
-        settings = {"statement_cache_size": 0, **self._settings} if self._is_pooled else self._settings
+    async def _connected(self, *, nameless: bool) -> FencedConnection:
+        settings = {"statement_cache_size": 0, **self._settings} if nameless else self._settings
         raw: FencedConnection | None = None
         known = False
         try:

@@ -22,9 +22,9 @@ LOCK_SEED: Final = 7_465_110  # So that a lock of another program on the same te
 
 # Every name is written out here, operators too, where the others set the search path: that costs a third of the whole check.
 _LOCK_AND_READ = f"""
-  -- Never NULL. Evaluated as an expression, it costs a third of what PERFORM would.
+  -- Evaluated as an expression, it costs a third of what PERFORM would.
   IF pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.hashtextextended(wanted_fence, {LOCK_SEED})) IS NULL THEN
-    RETURN{{}};
+    RAISE EXCEPTION 'tenure: a fence must have a name' USING ERRCODE = '{NONSENSE}';
   END IF;
   IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'::pg_catalog.text THEN
     SELECT known.highest INTO found_highest FROM tenure_fence.fences AS known
@@ -39,7 +39,7 @@ _CHECK = f"""
 DECLARE
   found_highest pg_catalog.int8;
 BEGIN
-{_LOCK_AND_READ.format("").strip()}
+{_LOCK_AND_READ.strip()}
   IF found_highest OPERATOR(pg_catalog.=) wanted THEN
     RETURN;
   ELSIF found_highest OPERATOR(pg_catalog.>) wanted THEN
@@ -107,7 +107,7 @@ DECLARE
   shown pg_catalog.text := pg_catalog.current_setting('tenure.f_' OPERATOR(pg_catalog.||) pg_catalog.md5(TG_ARGV[0]), true);
   found_highest pg_catalog.int8;
 BEGIN
-{_LOCK_AND_READ.format(" NULL").strip()}
+{_LOCK_AND_READ.strip()}
   IF found_highest::pg_catalog.text OPERATOR(pg_catalog.=) shown THEN
     RETURN NULL;
   END IF;

@@ -121,9 +121,17 @@ class Flow:
         except UnverifiedToken:
             self._sealed.pop(fence, None)  # The server has lost the seal. The next transaction raises the fence again.
             raise
-        except Unready as gone:  # Even the table of fences.
+        except Unready as gone:
             self._sealed.pop(fence, None)
-            raise UnverifiedToken(token, 0) from gone
+            yield from self.roll_back()
+            try:
+                yield from self.dialect.highest(fence)
+            except Unready:  # Even the table of fences.
+                raise UnverifiedToken(token, 0) from gone
+            # It is there, so what is missing is something that the caller's own triggers want, or ``finish`` where older code has
+            # set up: the driver's words say which.
+            trouble = gone.__cause__ or gone
+            raise trouble from trouble.__cause__
         self._sealed[fence] = token
 
     def explain(self, trouble: Trouble, fence: str, token: Token) -> Talk[TenureError | None]:
