@@ -93,7 +93,8 @@ def settings_of(  # noqa: PLR0913  (each by its name)
     ttl_s, grace_s = _seconds("ttl", ttl, file, table), _seconds("grace", grace, file, table)
     timing = Timing.of(ttl=default_ttl_s(url or otherwise or "") if ttl_s is None else ttl_s, grace=grace_s)
     given = url is not None
-    url = url or otherwise
+    if url is None:  # An empty one was given, and is refused below.
+        url = otherwise
     if url is None:
         url = _default_store(make_folder=not reading)
     accepted = _flag("accept_best_effort", accept_best_effort, file, table)
