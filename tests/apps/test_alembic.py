@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -11,7 +11,6 @@ from sqlalchemy.pool import NullPool
 
 from tenure.contrib.alembic import fenced_migrations
 from tenure.errors import ConfigError, StaleToken
-from tenure.testing.engines import PostgresCluster
 
 ENV = """
 from alembic import context
@@ -46,10 +45,8 @@ REVISIONS, RUNNERS = 6, 4
 
 
 @pytest.fixture
-def url(postgresql: PostgresCluster) -> str:
-    name = f"alembic_{uuid4().hex[:12]}"
-    postgresql.sql(f"CREATE DATABASE {name}")
-    return f"{postgresql.url.rpartition('/')[0]}/{name}".replace("postgresql://", "postgresql+psycopg://")
+def url(new_database: Callable[[str], str]) -> str:
+    return new_database("postgresql").replace("postgresql://", "postgresql+psycopg://")
 
 
 def test_many_that_upgrade_at_once_apply_each_revision_once(url: str, tmp_path: Path) -> None:

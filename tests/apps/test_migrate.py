@@ -14,7 +14,7 @@ import tenure
 from tenure.apps.ledger.base import Entry
 from tenure.apps.ledger.opening import open_ledger
 from tenure.apps.migrate import records
-from tenure.apps.migrate.runner import Migration, NotInTime, Standing, StepFailed
+from tenure.apps.migrate.runner import Candidature, Migration, NotInTime, StepFailed
 from tenure.errors import ConfigError, StaleToken
 from tenure.model import Token
 from tenure.sinks.sql.talk import Ask
@@ -60,7 +60,7 @@ def test_steps_are_applied_in_their_order_and_a_second_run_has_nothing_to_do(url
 
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
-            done = await migration.run(Standing(store))
+            done = await migration.run(Candidature(store))
             assert [applied.step.number for applied in done] == [1, 2, 3]
             found, due = await migration.status()
             assert [(record.number, record.state, record.token) for record in found] == [
@@ -68,7 +68,7 @@ def test_steps_are_applied_in_their_order_and_a_second_run_has_nothing_to_do(url
             ]
             assert due.pending == ()
         async with Migration(folder, url) as migration:
-            assert await migration.run(Standing(store)) == []
+            assert await migration.run(Candidature(store)) == []
         assert await steps_in(url) == [2, 3]
 
     run(tmp_path, test)
@@ -93,11 +93,11 @@ def test_a_step_that_fails_leaves_nothing_of_itself_and_all_that_came_before(url
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
             with pytest.raises(StepFailed, match=r"step 3 three failed: .*no_such_table"):
-                await migration.run(Standing(store))
+                await migration.run(Candidature(store))
         assert await steps_in(url) == [2]
         written(tmp_path, **{"3_three__sql": inserts(3)})
         async with Migration(folder, url) as migration:
-            assert [applied.step.number for applied in await migration.run(Standing(store))] == [3]
+            assert [applied.step.number for applied in await migration.run(Candidature(store))] == [3]
         assert await steps_in(url) == [2, 3]
 
     run(tmp_path, test)
@@ -117,7 +117,7 @@ def test_a_step_in_python_has_the_connection_of_the_transaction(url: str, tmp_pa
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
             with pytest.raises(KeyError, match="3"):
-                await migration.run(Standing(store))
+                await migration.run(Candidature(store))
             found, _ = await migration.status()
             assert [record.number for record in found] == [1, 2]
         assert await steps_in(url) == [2]
@@ -130,7 +130,7 @@ def test_a_runner_that_was_succeeded_applies_nothing(url: str, tmp_path: Path) -
 
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
-            await migration.run(Standing(store))
+            await migration.run(Candidature(store))
             written(tmp_path, **{"3_three__sql": inserts(3)})
         async with Migration(folder, url) as late:
             stale: Any = SimpleNamespace(fence="store/late", token=4, check=lambda: None)
@@ -152,16 +152,16 @@ def test_a_step_whose_end_is_not_known_is_begun_again_or_settled(url: str, tmp_p
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
             await migration.ledger.record(term, (await made(migration)).begun(migration.steps[0], 1, again=False))
-            await migration.run(Standing(store))  # The first says that it may be begun again.
+            await migration.run(Candidature(store))  # The first says that it may be begun again.
             assert await steps_in(url) == [2]
         written(tmp_path, **{"3_three__sql": once.replace("(2,", "(3,")})
         async with Migration(folder, url) as migration:
             await migration.ledger.record(term, (await made(migration)).begun(migration.steps[2], 1, again=False))
             with pytest.raises(ConfigError, match="--settle 3="):
-                await migration.run(Standing(store))
-            assert not await migration.settle(2, "applied", Standing(store))  # It is no question any more.
-            assert await migration.settle(3, "undone", Standing(store))
-            await migration.run(Standing(store))
+                await migration.run(Candidature(store))
+            assert not await migration.settle(2, "applied", Candidature(store))  # It is no question any more.
+            assert await migration.settle(3, "undone", Candidature(store))
+            await migration.run(Candidature(store))
             assert await steps_in(url) == [2, 3]
 
     run(tmp_path, test)
@@ -174,7 +174,7 @@ def test_who_waits_in_vain_is_told_so(tmp_path: Path) -> None:
         books = Migration(folder, f"sqlite://{tmp_path}/books.db")
         async with tenure.Election(store, "migrations").once(), books as migration:
             with pytest.raises(NotInTime, match=r"in office for 0\.3 s"):
-                await migration.run(Standing(store, wait_s=0.3))
+                await migration.run(Candidature(store, wait_s=0.3))
             found, _ = await migration.status()
             assert found == []
 
@@ -192,38 +192,34 @@ def test_a_step_that_a_live_runner_has_begun_is_waited_for_and_not_judged(tmp_pa
             )
             assert len((await migration.status())[1].pending) == 1
             with pytest.raises(NotInTime):
-                await migration.run(Standing(store, wait_s=0))
+                await migration.run(Candidature(store, wait_s=0))
             with pytest.raises(NotInTime):
-                await migration.settle(1, "undone", Standing(store, wait_s=0))
+                await migration.settle(1, "undone", Candidature(store, wait_s=0))
 
     run(tmp_path, test)
 
 
-def test_a_step_that_ends_its_transaction_inside_is_never_taken_for_applied(tmp_path: Path, request: Any) -> None:
-    cluster = request.getfixturevalue("mariadb")
-    name = f"inside_{tmp_path.name.replace('-', '_')[:30]}"
-    cluster.sql(f"CREATE DATABASE {name}")
-    url = f"{cluster.url.rpartition('/')[0]}/{name}"
+def test_a_step_that_ends_its_transaction_inside_is_never_taken_for_applied(
+    tmp_path: Path, new_database: Callable[[str], str]
+) -> None:
+    url = new_database("mysql")
     hidden = "EXECUTE IMMEDIATE 'COMMIT'; INSERT INTO no_such_table VALUES (1)"
     folder = written(tmp_path, **{"1_log__sql": LOG, "2_two__sql": inserts(2, also=hidden)})
 
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
             with pytest.raises(StepFailed, match="no_such_table"):
-                await migration.run(Standing(store))
+                await migration.run(Candidature(store))
             found, _ = await migration.status()
             assert [(record.number, record.state) for record in found] == [(1, "applied"), (2, "begun")]
             with pytest.raises(ConfigError, match="it ended its transaction inside; look at the database"):
-                await migration.run(Standing(store))
+                await migration.run(Candidature(store))
 
     run(tmp_path, test)
 
 
-def test_what_a_step_sets_for_its_session_ends_with_it(tmp_path: Path, request: Any) -> None:
-    cluster = request.getfixturevalue("postgresql")
-    name = f"session_{tmp_path.name.replace('-', '_')[:30]}"
-    cluster.sql(f"CREATE DATABASE {name}")
-    url = f"{cluster.url.rpartition('/')[0]}/{name}"
+def test_what_a_step_sets_for_its_session_ends_with_it(tmp_path: Path, new_database: Callable[[str], str]) -> None:
+    url = new_database("postgresql")
     folder = written(
         tmp_path,
         **{"1_log__sql": LOG, "2_two__sql": "SELECT set_config('search_path', '', false)", "3_three__sql": inserts(3)},
@@ -231,7 +227,7 @@ def test_what_a_step_sets_for_its_session_ends_with_it(tmp_path: Path, request: 
 
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
-            assert len(await migration.run(Standing(store))) == 3
+            assert len(await migration.run(Candidature(store))) == 3
         assert await steps_in(url) == [3]
 
     run(tmp_path, test)
@@ -251,24 +247,23 @@ def test_a_step_in_python_that_cannot_have_been_applied_has_failed(tmp_path: Pat
     async def test(store: Any) -> None:
         async with Migration(folder, f"sqlite://{tmp_path}/books.db") as migration:
             with pytest.raises(StepFailed, match=told):
-                await migration.run(Standing(store))
+                await migration.run(Candidature(store))
             assert (await migration.status())[0] == []
 
     run(tmp_path, test)
 
 
-def test_a_constraint_that_is_checked_last_is_a_step_that_failed(tmp_path: Path, request: Any) -> None:
-    cluster = request.getfixturevalue("postgresql")
-    name = f"last_{tmp_path.name.replace('-', '_')[:30]}"
-    cluster.sql(f"CREATE DATABASE {name}")
-    url = f"{cluster.url.rpartition('/')[0]}/{name}"
+def test_a_constraint_that_is_checked_last_is_a_step_that_failed(
+    tmp_path: Path, new_database: Callable[[str], str]
+) -> None:
+    url = new_database("postgresql")
     tables = "CREATE TABLE a (i int PRIMARY KEY); CREATE TABLE b (i int REFERENCES a DEFERRABLE INITIALLY DEFERRED)"
     folder = written(tmp_path, **{"1_tables__sql": tables, "2_two__sql": "INSERT INTO b VALUES (1)"})
 
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
             with pytest.raises(StepFailed, match=r"step 2 two failed: .*violates foreign key"):
-                await migration.run(Standing(store))
+                await migration.run(Candidature(store))
             assert len((await migration.status())[0]) == 1
 
     run(tmp_path, test)

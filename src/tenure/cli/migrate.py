@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from tenure.apps.migrate.plan import Plan, Record
-from tenure.apps.migrate.runner import ELECTION, Applied, Migration, NotInTime, Standing, StepFailed
+from tenure.apps.migrate.runner import ELECTION, Applied, Candidature, Migration, NotInTime, StepFailed
 from tenure.cli.settings import DURATION, settings_of, store_options, timing_options
 from tenure.errors import ConfigError, StaleToken, TenureOver
 from tenure.office.desk import check_name
@@ -96,10 +96,10 @@ def command(  # noqa: PLR0913  (click hands every option in)
                 otherwise=database if _is_server(database) else None,
             )
             async with open_store(settings.store, accept_best_effort=settings.accept_best_effort) as opened:
-                standing = Standing(opened, name, settings.timing, wait_s)
+                candidature = Candidature(opened, name, settings.timing, wait_s)
                 if settle is not None:
-                    return await _settled(migration, settle, standing, told)
-                return told.done(len(await migration.run(standing, told=told.applied)), len(migration.steps))
+                    return await _settled(migration, settle, candidature, told)
+                return told.done(len(await migration.run(candidature, told=told.applied)), len(migration.steps))
 
     try:
         return asyncio.run(work())
@@ -120,11 +120,11 @@ def _office_of(database: str) -> str:
     return ELECTION if _is_server(database) else f"{ELECTION}/{sha256(database.encode()).hexdigest()[:12]}"
 
 
-async def _settled(migration: Migration, settle: str, standing: Standing, told: "_Told") -> int:
+async def _settled(migration: Migration, settle: str, candidature: Candidature, told: "_Told") -> int:
     said = _SETTLE.fullmatch(settle)
     if said is None:
         raise ConfigError("--settle", settle, "must be a number and a state, such as 7=applied or 7=undone")
-    if not await migration.settle(int(said["number"]), said["state"], standing):
+    if not await migration.settle(int(said["number"]), said["state"], candidature):
         raise ConfigError("--settle", settle, "is of no step that was begun and whose end is not known")
     told.line({"event": "settled", "step": int(said["number"]), "state": said["state"]}, f"step {settle}")
     return 0

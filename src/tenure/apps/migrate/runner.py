@@ -57,7 +57,7 @@ class NotInTime(TenureError):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Candidature:
     """Where, and for how long, a runner stands for office. ``wait_s``: None is for ever, 0 not at all."""
 
     store: OpenStore
@@ -99,13 +99,13 @@ class Migration:
         found = await self.ledger.look(records.found(self.ledger)) or []
         return found, plan(self.steps, found, in_office=False, allow_newer=self._allow_newer)
 
-    async def settle(self, number: int, state: str, standing: Standing) -> bool:
+    async def settle(self, number: int, state: str, candidature: Candidature) -> bool:
         """Record, in office, what somebody has found out about a step that was begun; returns whether there was such a step."""
-        async with _office(standing, self.ledger) as term:
+        async with _office(candidature, self.ledger) as term:
             table = await self.ledger.record(term, records.where(self.ledger))
             return table is not None and await self.ledger.record(term, table.settled(number, state))
 
-    async def run(self, standing: Standing, *, told: Callable[[Applied], None] = lambda _: None) -> list[Applied]:
+    async def run(self, candidature: Candidature, *, told: Callable[[Applied], None] = lambda _: None) -> list[Applied]:
         """Apply what is pending, and return it. If there is nothing to do, no office is taken.
 
         Raises NotInTime, StepFailed, StaleToken and, if the office was lost, TenureOver.
@@ -114,7 +114,7 @@ class Migration:
         if not due.pending:
             return []
         await self.ledger.ask(records.create(self.ledger))
-        async with _office(standing, self.ledger) as term:
+        async with _office(candidature, self.ledger) as term:
             return await self._apply_all(term, told)
 
     async def _apply_all(self, term: Tenure, told: Callable[[Applied], None]) -> list[Applied]:
@@ -149,13 +149,13 @@ class Migration:
 
 
 @asynccontextmanager
-async def _office(standing: Standing, ledger: Ledger) -> AsyncIterator[Tenure]:
+async def _office(candidature: Candidature, ledger: Ledger) -> AsyncIterator[Tenure]:
     """Take office with the ledger sealed. Loss cancels the block."""
-    stay = Stay(Election(standing.store, standing.election, timing=standing.timing).desk, [ledger])
-    term = await stay.enter(standing.wait_s)
+    stay = Stay(Election(candidature.store, candidature.election, timing=candidature.timing).desk, [ledger])
+    term = await stay.enter(candidature.wait_s)
     if term is None:
-        assert standing.wait_s is not None, "who waits for ever gets office, or an exception"
-        raise NotInTime(standing.wait_s)
+        assert candidature.wait_s is not None, "who waits for ever gets office, or an exception"
+        raise NotInTime(candidature.wait_s)
     async with AsyncExitStack() as stack:
         stack.push_async_exit(stay.__aexit__)
         yield term
