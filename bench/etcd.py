@@ -49,7 +49,7 @@ _COUNTED = re.compile(
 )
 
 
-def _count(cluster: EtcdCluster) -> Counter[str]:
+def count_requests(cluster: EtcdCluster) -> Counter[str]:
     """Count what has reached the cluster, by its own metrics: calls, and messages of streams."""
     counts: Counter[str] = Counter()
     for node in cluster.nodes:
@@ -59,8 +59,8 @@ def _count(cluster: EtcdCluster) -> Counter[str]:
     return counts
 
 
-def _keepalives(cluster: EtcdCluster) -> Counter[str]:
-    return Counter(keepalives=_count(cluster)["LeaseKeepAlive"])
+def count_keepalives(cluster: EtcdCluster) -> Counter[str]:
+    return Counter(keepalives=count_requests(cluster)["LeaseKeepAlive"])
 
 
 def _present(cluster: EtcdCluster, name: str) -> int:
@@ -174,11 +174,11 @@ def figures() -> Figures:
             yield from _pairs(endpoint, no_go)
             yield from _hand_over(endpoint, no_go)
             yield from _crash(cluster)
-            count, present = partial(_count, cluster), partial(_present, cluster)
+            count, present = partial(count_requests, cluster), partial(_present, cluster)
             yield from herd_figures("etcd", cluster.url, LONG_TTL_S, count, present)
             yield from _faults(cluster, no_go)
             if not no_go:
                 yield from _go_many(cluster)
-            yield from many_figures("etcd", cluster.url, MANY, partial(_keepalives, cluster))
+            yield from many_figures("etcd", cluster.url, MANY, partial(count_keepalives, cluster))
     except MissingEngine as missing:
         yield NotMeasured("etcd: every figure", str(missing))

@@ -14,6 +14,8 @@ from subprocess import SubprocessError
 sys.path.insert(0, str(Path(__file__).parent))
 
 import consul
+import control
+import cron
 import etcd
 import fence
 import files
@@ -25,9 +27,11 @@ import mysql
 import office
 import postgresql
 import redis_store
+import shards
 import simulator
 import sql_sinks
 import sqlite
+import update
 import zookeeper
 from rows import Figure, Figures, NotMeasured, exit_code, figure_of, table
 from sides import forget_left_out
@@ -36,6 +40,8 @@ from tenure.errors import TenureError
 
 BENCHES: dict[str, Callable[[], Figures]] = {
     "consul": consul.figures,
+    "control": control.figures,
+    "cron": cron.figures,
     "etcd": etcd.figures,
     "fence": fence.figures,
     "files": files.figures,
@@ -47,9 +53,11 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "office": office.figures,
     "redis": redis_store.figures,
     "postgresql": postgresql.figures,
+    "shards": shards.figures,
     "simulator": simulator.figures,
     "sql_sinks": sql_sinks.figures,
     "sqlite": sqlite.figures,
+    "update": update.figures,
     "zookeeper": zookeeper.figures,
 }
 

@@ -126,6 +126,11 @@ def medians_s(sides: Mapping[str, Side], each: int) -> dict[str, float]:
 
 def takeovers_s(pairs: Sequence[tuple[Peer, Peer]], lease_s: float) -> list[float]:
     """Kill the leader of each pair, at no fixed distance from its renewals, and return how long the other one took."""
+    return [(led_at_ns - killed_at_ns) / 1e9 for killed_at_ns, led_at_ns in takeovers_ns(pairs, lease_s)]
+
+
+def takeovers_ns(pairs: Sequence[tuple[Peer, Peer]], lease_s: float) -> list[tuple[int, int]]:
+    """Do so, and return when each leader was killed and when the other one led."""
     for leader, standby in pairs:
         leader.campaign()
         leader.wait_leading()
@@ -137,7 +142,7 @@ def takeovers_s(pairs: Sequence[tuple[Peer, Peer]], lease_s: float) -> list[floa
         time.sleep(random.uniform(0, 0.5))
         killed_at_ns[leader] = time.monotonic_ns()
         leader.kill()
-    return [(standby.wait_leading(4 * lease_s).at_ns - killed_at_ns[leader]) / 1e9 for leader, standby in pairs]
+    return [(killed_at_ns[leader], standby.wait_leading(4 * lease_s).at_ns) for leader, standby in pairs]
 
 
 def herd_figures(engine: str, url: str, ttl_s: float, count: Count, present: Callable[[str], int]) -> Figures:
@@ -192,7 +197,7 @@ def many_figures(engine: str, url: str, sizes: Sequence[Many], count: Count) -> 
         heartbeats = whole_heartbeats(heartbeat_s)
         with our_side(url, f"many/{elections}/{ttl_s:g}", ttl_s) as peer:
             kib_each = peer.ask(f"many {elections}", "held", SLOW_S).fields["kib_each"]
-            before = _count_between_two(count, heartbeat_s)
+            before = count_between_two(count, heartbeat_s)
             idle_percent = busy_percent(peer, heartbeats * heartbeat_s)
             requests = (count() - before).total() / heartbeats
             lost_count = lost(peer)
@@ -214,7 +219,7 @@ def whole_heartbeats(heartbeat_s: float) -> int:
     return max(2, math.ceil(IDLE_S / heartbeat_s))
 
 
-def _count_between_two(count: Count, heartbeat_s: float) -> Counter[str]:
+def count_between_two(count: Count, heartbeat_s: float) -> Counter[str]:
     """Return what was counted by the middle between two heartbeats: any number of whole ones later it is so again."""
     before = count()
     assert wait_for(lambda: count() != before, SLOW_S), "nobody renews"

@@ -2,12 +2,14 @@
 
 The commit is the smallest there is, one row of a ledger in the driver's own transaction, on a connection that stays open. Each
 kind has a table of its own. "By hand" is the least that can be a check, without this library: a shared lock and a read of the
-fence, sent with the commit.
+fence, sent with the commit. "One message less" is the commit unfenced whose BEGIN goes with the first statement, as the sink's does.
 The goals are about the connection that stays open. The sink is a pool as well, so beside them is what the same commit takes by
 the pool of asyncpg, which is what programs use that have no connection of their own for every writer.
 
 Blocks of commits take turns in an order that is drawn anew for every round, and medians of the blocks are compared, so a
-checkpoint or a busy neighbour does not fall upon one side. Server and client share the machine. How much a commit writes is
+checkpoint or a busy neighbour does not fall upon one side. Server and client share the machine, so beside how
+long it takes is told how much processor time both spend, which neither other work on the machine nor its disk changes much: the goals are
+about a machine that has nothing else to do. How much a commit writes is
 counted in bytes of the server's log, in further blocks, one after the other: medians again, for the log has entries now and then
 that belong to no commit, such as whole pages after a checkpoint.
 """
@@ -16,7 +18,8 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -31,13 +34,14 @@ from tenure.sinks.mysql import present_sql
 from tenure.sinks.mysql.settings import arguments_of
 from tenure.sinks.postgresql.dialect import setting_of
 from tenure.testing.engines import MariaDbCluster, MissingEngine, PostgresCluster
+from tenure.testing.engines.cluster import Cluster
 
 WRITERS = (1, 8, 32)
 ROUNDS, BLOCK = 40, 64  # commits in a block, by all writers together
 LOG_BLOCKS = 11
 LOG_RATIO_MAX = 1.01  # Equal, but for entries of pages that fill up: those fall into one block or the next.
 KINDS = ("unfenced", "by_hand", "fenced", "trigger")
-POOLED = "pooled"
+POOLED, LESS = "pooled", "one_message_less"
 TERM = SimpleNamespace(fence="etcd://h1,h2,h3/billing/close", token=7)
 _INSERT = "INSERT INTO ledger_{} (account, cents, note) VALUES ('savings', 1250, 'rent')"
 _LEDGER = "(entry {} PRIMARY KEY, account text NOT NULL, cents int NOT NULL, note text)"
@@ -53,9 +57,10 @@ class Opened(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """By kind: how long commits take, and how many bytes of the server's log each of them is."""
+    """By kind: how long a block of commits takes, how much processor time it takes, and how many bytes of the server's log a commit is."""
 
     took_s: dict[str, float]
+    busy_s: dict[str, float]
     log_bytes: dict[str, float]
 
 
@@ -64,7 +69,7 @@ class OnPostgres:
 
     name = "PostgreSQL"
     cluster = PostgresCluster
-    kinds = (*KINDS, POOLED)
+    kinds = (*KINDS, POOLED, LESS)
 
     async def open(self, url: str, writers: int, stack: AsyncExitStack) -> Opened:
         sink = await stack.enter_async_context(PostgresSink(url, connections_max=writers))
@@ -76,8 +81,9 @@ class OnPostgres:
         await sink.install_triggers("ledger_trigger", fence=TERM.fence)
         await sink.seal(TERM.fence, Token(TERM.token))
         for _ in range(writers):
-            plain, by_hand, presenting = [await self._connection(url, stack) for _ in range(3)]
+            plain, by_hand, presenting, less = [await self._connection(url, stack) for _ in range(4)]
             commits["by_hand"].append(lambda by_hand=by_hand: self._by_hand(by_hand))  # type: ignore[misc]
+            commits[LESS].append(lambda less=less: self._less(less))  # type: ignore[misc]
             await presenting.execute(f"SET {setting_of(TERM.fence)} = '{TERM.token}'")
             commits["unfenced"].append(lambda plain=plain: self._commit(plain, "unfenced"))  # type: ignore[misc]
             commits["trigger"].append(lambda shown=presenting: self._commit(shown, "trigger"))  # type: ignore[misc]
@@ -101,6 +107,10 @@ class OnPostgres:
     async def _pooled(self, pool: Any) -> None:
         async with pool.acquire() as connection:
             await self._commit(connection, POOLED)
+
+    async def _less(self, connection: Any) -> None:
+        await connection.execute(f"BEGIN; {_INSERT.format(LESS)}")
+        await connection.execute("COMMIT")
 
     async def _by_hand(self, connection: Any) -> None:
         await connection.execute("BEGIN")
@@ -180,34 +190,58 @@ async def _block_s(writers: list[Commit]) -> float:
     return time.perf_counter() - began
 
 
-async def _measured(server: OnPostgres | OnMariaDb, url: str, writers: int) -> Measured:
+def _server_s(pid: int) -> float:
+    """Return how much processor time the server has had, in all its processes and threads that are there."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    taken_ns = 0
+    for task in [task for one in (str(pid), *children) for task in Path(f"/proc/{one}/task").glob("*/schedstat")]:
+        with suppress(OSError):  # It has ended.
+            taken_ns += int(task.read_text(encoding="ascii").split()[0])
+    return taken_ns / 1e9
+
+
+async def _measured(server: OnPostgres | OnMariaDb, cluster: Cluster, writers: int) -> Measured:
+    url, pid = cluster.url, cluster.nodes[0].pid
     async with AsyncExitStack() as stack:
         commits, logged = await server.open(url, writers, stack)
         took_s: dict[str, list[float]] = {kind: [] for kind in server.kinds}
+        busy_s: dict[str, list[float]] = {kind: [] for kind in server.kinds}
         for kind in server.kinds:
             await _block_s(commits[kind])  # What is made once is not what is compared.
         order = list(server.kinds)
         for _ in range(ROUNDS):
             random.shuffle(order)
             for kind in order:
+                before_s = _server_s(pid) + time.process_time()
                 took_s[kind].append(await _block_s(commits[kind]))
+                busy_s[kind].append(time.process_time() + _server_s(pid) - before_s)
         log_bytes: dict[str, list[float]] = {kind: [] for kind in server.kinds}
         for kind in [kind for _ in range(LOG_BLOCKS) for kind in server.kinds]:
             before = await logged()
             await _block_s(commits[kind])
             log_bytes[kind].append((await logged() - before) / BLOCK)
-    return Measured(*({kind: median(values) for kind, values in told_of.items()} for told_of in (took_s, log_bytes)))
+    return Measured(
+        *({kind: median(values) for kind, values in told_of.items()} for told_of in (took_s, busy_s, log_bytes))
+    )
 
 
 def _figures_of(server: OnPostgres | OnMariaDb, writers: int, measured: Measured) -> Figures:
-    took_s, log_bytes = measured
+    took_s, busy_s, log_bytes = measured
     what = f"{server.name}: {{}} / same commit, {writers} writers"
     yield what.format("fenced commit"), took_s["fenced"] / took_s["unfenced"], 1.10, "x", False
     yield told(what.format("a lock and a read by hand"), took_s["by_hand"] / took_s["unfenced"], "x")
     yield what.format("commit with trigger"), took_s["trigger"] / took_s["unfenced"], 1.25, "x", False
+    for kind, name in (
+        ("fenced", "fenced commit"),
+        ("by_hand", "a lock and a read by hand"),
+        ("trigger", "commit with trigger"),
+    ):
+        yield told(what.format(f"processor time, {name}"), busy_s[kind] / busy_s["unfenced"], "x")
     if POOLED in server.kinds:
         pooled = f"{server.name}: {{}} by asyncpg's pool, {writers} writers"
         yield told(pooled.format("fenced commit / same commit"), took_s["fenced"] / took_s[POOLED], "x")
+    if LESS in server.kinds:
+        yield told(what.format("unfenced commit with one message less"), took_s[LESS] / took_s["unfenced"], "x")
     for kind, name in (("fenced", "fenced commit"), ("trigger", "commit with trigger")):
         yield what.format(f"bytes of log, {name}"), log_bytes[kind] / log_bytes["unfenced"], LOG_RATIO_MAX, "x", False
     yield told(f"{server.name}: bytes of log, unfenced commit, {writers} writers", log_bytes["unfenced"], "B")
@@ -218,6 +252,6 @@ def figures() -> Figures:
         try:
             with server.cluster() as cluster:
                 for writers in WRITERS:
-                    yield from _figures_of(server, writers, asyncio.run(_measured(server, cluster.url, writers)))
+                    yield from _figures_of(server, writers, asyncio.run(_measured(server, cluster, writers)))
         except MissingEngine as missing:
             yield NotMeasured(f"{server.name}: every figure of fenced commits", str(missing))

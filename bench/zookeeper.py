@@ -5,6 +5,7 @@ the leader, each in a process of its own.
 """
 
 import re
+import time
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
@@ -12,7 +13,7 @@ from statistics import median
 
 from faults import FAULTS, Fault, loaded, longest_s, lost_at_wake, lost_by, meet
 from faults import TTL_S as FAULT_TTL_S
-from rows import Figure, NotMeasured
+from rows import Figure, NotMeasured, told
 from sides import (
     HAND_OVERS,
     PAIRS,
@@ -41,7 +42,10 @@ CRASHES, CRASH_TTL_S = 8, 6.0
 # three or four a second.
 MANY = (Many(1000, 10.0, 1, 10), Many(10_000, 30.0, 1, 30))
 SYNC_LIMIT_TICKS = 5  # as shipped: for so long a follower waits for a leader that says nothing
+# What an operator sets whose tenures of ttl 5 s are to outlast a frozen leader: then it is noticed after a second.
+QUICK_TICK_MS, QUICK_SYNC_LIMIT_TICKS = 500, 2
 ELECTION_S = 2.0
+LOOK_S = 0.05
 # For as long as a frozen leader is not noticed nothing can be proved, so a tenure that is to outlast that must be longer.
 LONG_FAULT_TTL_S = 24.0
 PLACES_MAX = 40  # A session begins at any of three servers: so many that miss the one that is wanted are no chance.
@@ -126,7 +130,7 @@ def _faults(ensemble: ZooKeeperEnsemble) -> Figures:
     """Break one server after the other under load. A leader that is frozen is a case of its own: see SYNC_LIMIT_TICKS."""
     arrange = partial(_arranged, ensemble)
     outcomes = meet(ensemble, arrange, FAULTS, FAULT_TTL_S)
-    stuck = [fault for fault in FAULTS if fault.frozen and fault.leads]
+    stuck = _stuck()
     killed = [outcome for fault, outcome in outcomes.items() if not fault.frozen]
     follower = [outcome for fault, outcome in outcomes.items() if fault.frozen and not fault.leads]
     leader = [outcomes[fault] for fault in stuck]
@@ -138,15 +142,53 @@ def _faults(ensemble: ZooKeeperEnsemble) -> Figures:
     yield f"ZooKeeper: a follower frozen: {what}", longest_s(follower), within_s, "s", False
     slow = f"The engine takes {unnoticed_s:g} s, its syncLimit, to notice that its leader is frozen; nobody's write passes until then."
     yield Figure(f"ZooKeeper: the leader frozen: {what}", longest_s(leader), unnoticed_s + within_s, "s", note=slow)
+    yield told(
+        "ZooKeeper: the leader frozen: until the engine has another one, by its own word", _unled_s(ensemble), "s"
+    )
     others = [*killed, *follower]
     what = f"ZooKeeper: tenures of ttl {FAULT_TTL_S:g} s lost"
     yield f"{what} by {len(others)} such faults, no leader frozen", lost_by(others), 0, "", False
-    yield Figure(f"{what} by {len(leader)} frozen leaders", lost_by(leader), 0, note=slow)
+    yield told(f"{what} by {len(leader)} frozen leaders", lost_by(leader), "", slow)
     long = list(meet(ensemble, arrange, stuck, LONG_FAULT_TTL_S).values())
     what = f"ZooKeeper: tenures of ttl {LONG_FAULT_TTL_S:g} s lost by {len(long)} frozen leaders"
     yield what, lost_by(long), 0, "", False
     woken = [*follower, *leader, *long]
     yield f"ZooKeeper: tenures lost when {len(woken)} frozen servers woke", lost_at_wake(woken), 0, "", False
+
+
+def _quick_faults() -> Figures:
+    """Freeze leaders of an ensemble that is set to notice it within a small part of the ttl."""
+    settings = f"tickTime {QUICK_TICK_MS} ms, syncLimit {QUICK_SYNC_LIMIT_TICKS}"
+    unnoticed_s = QUICK_SYNC_LIMIT_TICKS * QUICK_TICK_MS / 1000
+    with ZooKeeperEnsemble(tick_ms=QUICK_TICK_MS, options=[f"syncLimit={QUICK_SYNC_LIMIT_TICKS}"]) as ensemble:
+        frozen = list(meet(ensemble, partial(_arranged, ensemble), _stuck(), FAULT_TTL_S).values())
+    within_s = unnoticed_s + FAULT_TTL_S / 5 + ELECTION_S
+    yield (
+        f"ZooKeeper, {settings}: the leader frozen: longest time without success",
+        longest_s(frozen),
+        within_s,
+        "s",
+        False,
+    )
+    what = f"ZooKeeper, {settings}: tenures of ttl {FAULT_TTL_S:g} s lost"
+    yield f"{what} by {len(frozen)} frozen leaders", lost_by(frozen), 0, "", False
+    yield f"{what} when they woke", lost_at_wake(frozen), 0, "", False
+
+
+def _stuck() -> list[Fault]:
+    return [fault for fault in FAULTS if fault.frozen and fault.leads]
+
+
+def _unled_s(ensemble: ZooKeeperEnsemble) -> float:
+    """Freeze the leader, and return how long it takes until the others have one: less than that no client can wait."""
+    frozen, began_s = ensemble.leader(), time.monotonic()
+    frozen.pause()
+    while not any(ensemble.leads(node) for node in ensemble.nodes if node is not frozen):
+        time.sleep(LOOK_S)
+    unled_s = time.monotonic() - began_s
+    frozen.resume()
+    ensemble.wait_until_serving(ensemble.nodes)
+    return unled_s
 
 
 def _arranged(ensemble: ZooKeeperEnsemble, stack: ExitStack, fault: Fault, ttl_s: float) -> tuple[Peer, Node]:
@@ -173,5 +215,6 @@ def figures() -> Figures:
             yield from herd_figures("ZooKeeper", ensemble.url, MANY[-1].ttl_s, count, partial(_present, ensemble))
             yield from _faults(ensemble)
             yield from many_figures("ZooKeeper", ensemble.url, MANY, _Packets(ensemble))
+        yield from _quick_faults()
     except MissingEngine as missing:
         yield NotMeasured("ZooKeeper: every figure", str(missing))

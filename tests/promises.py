@@ -4,13 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tenure.testing import CONTRACT, ContractBroken, Rig, check_promise
-
-_RESTARTS = "tokens-rise-through-restart"
+from tenure.testing import CONTRACT, RESTARTING, ContractBroken, Rig, check_promise
 
 
 async def broken_promises(rig: Rig, at_once: int) -> list[str]:
-    """Check every promise, so many at a time, and last, alone, the one that restarts the engine. Return what was broken."""
+    """Check every promise, so many at a time, and last, alone, those that restart the engine. Return what was broken."""
 
     @asynccontextmanager
     async def make() -> AsyncIterator[Rig]:
@@ -26,5 +24,5 @@ async def broken_promises(rig: Rig, at_once: int) -> list[str]:
             return str(broken)
         return ""
 
-    told = await asyncio.gather(*(check(name) for name in CONTRACT if name != _RESTARTS))
-    return [broken for broken in [*told, await check(_RESTARTS)] if broken]
+    told = await asyncio.gather(*(check(name) for name in CONTRACT if name not in RESTARTING))
+    return [broken for broken in [*told, *[await check(name) for name in sorted(RESTARTING)]] if broken]

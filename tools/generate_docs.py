@@ -82,11 +82,30 @@ PARTS: dict[str, Callable[[], str]] = {
     "checkers": checkers.table,
     **{
         f"names of {module}": partial(names, module)
-        for module in ("tenure", "tenure.sync", "tenure.sinks", "tenure.sinks.http", "tenure.web", "tenure.testing")
+        for module in (
+            "tenure",
+            "tenure.sync",
+            "tenure.sinks",
+            "tenure.sinks.http",
+            "tenure.web",
+            "tenure.web.following",
+            "tenure.apps.control",
+            "tenure.apps.cron",
+            "tenure.apps.shards",
+            "tenure.testing",
+        )
     },
     **{
         f"members of {path}": partial(members, path)
-        for path in ("tenure.Election", "tenure.Lock", "tenure.Tenure", "tenure.sync.Tenure", "tenure.sinks.SQLiteSink")
+        for path in (
+            "tenure.Election",
+            "tenure.Lock",
+            "tenure.Tenure",
+            "tenure.sync.Tenure",
+            "tenure.sinks.SQLiteSink",
+            "tenure.apps.control.Worker",
+            "tenure.apps.cron.Cron",
+        )
     },
 }
 EXIT_BAD_PAGE = 2

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tenure.election import Election as Election
     from tenure.errors import ClockError as ClockError
     from tenure.errors import ConfigError as ConfigError
+    from tenure.errors import Contended as Contended
     from tenure.errors import OutcomeUnknown as OutcomeUnknown
     from tenure.errors import Overstay as Overstay
     from tenure.errors import Reason as Reason
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tenure.errors import UnverifiedToken as UnverifiedToken
     from tenure.lock import Lock as Lock
     from tenure.model import Bid as Bid
+    from tenure.model import Document as Document
     from tenure.model import Ended as Ended
     from tenure.model import Grant as Grant
     from tenure.model import Holder as Holder
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from tenure.office.granted import granted_by as granted_by
     from tenure.office.opened import open_store as open_store
     from tenure.office.tenure import Tenure as Tenure
+    from tenure.office.warm_loop import Standby as Standby
     from tenure.sinks import guard as guard
     from tenure.stores.base import Store as Store
     from tenure.stores.base import Traits as Traits
@@ -57,6 +60,7 @@ EXPORTS = {
     "VirtualClock": "clock",
     "ClockError": "errors",
     "ConfigError": "errors",
+    "Contended": "errors",
     "OutcomeUnknown": "errors",
     "Overstay": "errors",
     "Reason": "errors",
@@ -68,6 +72,7 @@ EXPORTS = {
     "Unreachable": "errors",
     "UnverifiedToken": "errors",
     "Bid": "model",
+    "Document": "model",
     "Ended": "model",
     "Grant": "model",
     "Holder": "model",
@@ -76,6 +81,7 @@ EXPORTS = {
     "Wait": "model",
     "Election": "election",
     "Lock": "lock",
+    "Standby": "office.warm_loop",
     "Store": "stores.base",
     "Tenure": "office.tenure",
     "granted_by": "office.granted",

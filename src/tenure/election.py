@@ -1,17 +1,19 @@
 """The public face of an election: stand, lead, observe."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
 
 from tenure.model import Incumbent
+from tenure.office.eligibility import Question
 from tenure.office.on_loop import LoopSitting, Stay
 from tenure.office.opened import run_there
 from tenure.office.standing import Standing
 from tenure.office.tenure import Tenure
+from tenure.office.warm_loop import Prepare, lead_warm
 from tenure.sinks.base import Sink
 
 T = TypeVar("T")
@@ -29,24 +31,35 @@ class Election(Standing):
 
     __slots__ = ()
 
-    async def lead(
+    def lead(
         self,
         body: Callable[[Tenure], Awaitable[T]],
         *,
         sinks: Sequence[Sink] = (),
-        prepare: Callable[[], Awaitable[object]] | None = None,
+        prepare: Prepare | None = None,
+        eligible: Question | None = None,
         once: bool = False,
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         """Stand, and run ``body`` in every tenure until it returns; return what it returned.
 
         Loss cancels the body at every await until it has ended; then this candidate stands again (``once``: raises
-        TenureOver). An exception of the body releases the office and is raised unchanged. ``prepare`` is awaited before
-        standing: who is not ready does not stand. ``sinks`` are sealed before every body begins; one that says by a
-        ConfigError that it never can be ends the standing with that error.
+        TenureOver). An exception of the body releases the office and is raised unchanged. ``sinks`` are sealed before every
+        body begins; one that says by a ConfigError that it never can be ends the standing with that error.
+
+        ``prepare`` keeps a standby warm. It is given a ``Standby``: this candidate stands when it has called ``ready()``, or has
+        returned. It goes on while others lead, is cancelled when office comes, and has ended before the body begins; after
+        a loss it is called anew. A tenure that is over before it has ended gets no body, and is lost. What it raises ends the
+        standing. Does not promise that what it has read is all that there is: the last leader may have written since, so a body
+        reads on to the end first.
+
+        ``eligible`` is asked whenever office was granted, before anything is sealed: False gives it back at once, no fence is
+        raised, and others go first. What it raises is logged, and it is asked again while the grant lasts; so it is if it takes
+        long. It is not asked again during a tenure. It decides who *takes* office, and fences nothing.
         """
+        # Neither is awaited here: that would be one more frame for as long as the body runs.
         if prepare is not None:
-            await prepare()
-        return await LoopSitting(self.desk, sinks).lead(body, once=once)
+            return lead_warm(self.desk, sinks, body, prepare, eligible=eligible, once=once)
+        return LoopSitting(self.desk, sinks, eligible).lead(body, once=once)
 
     def once(self, sinks: Sequence[Sink] = ()) -> AbstractAsyncContextManager[Tenure]:
         """Return a context manager that takes office once, with its block as the body.

@@ -126,6 +126,12 @@ class OutcomeUnknown(StoreError):
     what = "has no known outcome"
 
 
+class Contended(StoreError):
+    """Definite: others wrote first, every time within the limit, so nothing was written."""
+
+    what = "gave way to others"
+
+
 class TenureOver(TenureError):
     """The tenure has ended and will not be resumed."""
 

@@ -9,6 +9,7 @@ import secrets
 import socket
 import sys
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NewType
 
 from tenure.errors import ConfigError
@@ -26,6 +27,12 @@ def token(number: int) -> Token:
     return Token(number)
 
 
+@lru_cache(maxsize=1)
+def _shared(pid: int) -> int:
+    """One object for all holders of a process, as ``sys.intern`` has for texts."""
+    return pid
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who stands: one start of one process (rule 14). Two processes are never one holder, nor is a restarted one."""
@@ -37,7 +44,7 @@ class Holder:
     @classmethod
     def fresh(cls) -> "Holder":
         """Return a holder that no process has ever been. Call it once per process start, and again after a fork."""
-        return cls(sys.intern(socket.gethostname()), os.getpid(), secrets.token_hex(8))
+        return cls(sys.intern(socket.gethostname()), _shared(os.getpid()), secrets.token_hex(8))
 
     def __str__(self) -> str:
         return f"{self.host}/{self.pid}/{self.nonce}"
@@ -84,6 +91,25 @@ class Wait:
 
     bid: Bid
     incumbent: Incumbent | None
+
+
+Version = NewType("Version", str)
+"""Which writing of a document this is. Equal or not, and nothing else: engines count in ways of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is kept under a key, and which writing of it that is. Others may have written since."""
+
+    value: bytes
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The store's word that a write named a version that is not the one there now. Nothing was written."""
+
+    current: Document | None  # what is there instead; None: nothing
 
 
 @dataclass(frozen=True, slots=True)

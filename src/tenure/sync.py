@@ -10,21 +10,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tenure.model import Incumbent
 from tenure.office.on_thread import BlockingStay, ThreadSitting
 from tenure.office.on_thread import BlockingTenure as Tenure
-from tenure.office.opened import open_store, wait_there
+from tenure.office.opened import ThreadStore, wait_there
 from tenure.office.sitting import wait_seconds
 from tenure.office.standing import LockStanding, Standing
+from tenure.office.warm_thread import Prepare, Standby, lead_warm
 from tenure.sinks.base import Sink
 from tenure.timing import Seconds
 
-__all__ = ["Election", "Lock", "Tenure", "open_store"]
+__all__ = ["Election", "Lock", "Standby", "Tenure", "open_store"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+def open_store(url: str, *, accept_best_effort: bool = False, **options: Any) -> ThreadStore:
+    """Return a store for ``url``, as ``tenure.open_store`` does, to be opened by ``with``."""
+    return ThreadStore(url, accept_best_effort=accept_best_effort, **options)
 
 
 class Election(Standing):
@@ -35,17 +41,20 @@ class Election(Standing):
         body: Callable[[Tenure], T],
         *,
         sinks: Sequence[Sink] = (),
-        prepare: Callable[[], object] | None = None,
+        prepare: Prepare | None = None,
         once: bool = False,
     ) -> T:
         """Stand, and run ``body`` in every tenure until it returns; return what it returned.
 
         A body that lets TenureOver out, because ``term.check()`` or ``term.sleep()`` raised it, has lost its tenure; then
         this candidate stands again (``once``: raises it). Any other exception releases the office and is raised
-        unchanged. ``prepare`` is called before standing. ``sinks`` are sealed before every body begins.
+        unchanged. ``sinks`` are sealed before every body begins.
+
+        ``prepare`` keeps a standby warm, as it does for ``tenure.Election``, in a thread of its own. It must look at its
+        ``Standby``: the body begins when it has returned.
         """
         if prepare is not None:
-            prepare()
+            return lead_warm(self.desk, sinks, body, prepare, once=once)
         return ThreadSitting(self.desk, sinks).lead(body, once=once)
 
     def once(self, sinks: Sequence[Sink] = ()) -> AbstractContextManager[Tenure]:

@@ -116,8 +116,12 @@ def test_a_step_in_python_has_the_connection_of_the_transaction(url: str, tmp_pa
 
     async def test(store: Any) -> None:
         async with Migration(folder, url) as migration:
-            with pytest.raises(KeyError, match="3"):
+            line = 1 + len(body.splitlines())
+            with pytest.raises(
+                StepFailed, match=rf"step 3 three failed: KeyError: 3 \(.*_three\.py, line {line}\)"
+            ) as failed:
                 await migration.run(Candidature(store))
+            assert isinstance(failed.value.__cause__, KeyError)
             found, _ = await migration.status()
             assert [record.number for record in found] == [1, 2]
         assert await steps_in(url) == [2]

@@ -17,6 +17,7 @@ from tenure.testing.engines import (
     MariaDbCluster,
     PostgresCluster,
     RedisCluster,
+    RedisSentinels,
     ZooKeeperEnsemble,
 )
 from tests.chaos.outside import files, http, objects
@@ -148,9 +149,9 @@ class InMariaDb:
 
 
 class InRedis:
-    def __init__(self, cluster: RedisCluster) -> None:
-        self.cluster, self.store = cluster, cluster.url
-        self.target = "" if cluster.independent else cluster.url
+    def __init__(self, cluster: RedisCluster, store: str = "") -> None:
+        self.cluster, self.store = cluster, store or cluster.url
+        self.target = "" if store or cluster.independent else cluster.url
 
     def prepare(self, election: str) -> None:
         pass
@@ -216,6 +217,12 @@ def redis(_: Path, __: int) -> Iterator[InRedis]:
 
 
 @contextmanager
+def sentinel(_: Path, __: int) -> Iterator[InRedis]:
+    with RedisCluster() as cluster, RedisSentinels(cluster, 1) as sentinels:
+        yield InRedis(cluster, sentinels.url)
+
+
+@contextmanager
 def redlock(_: Path, __: int) -> Iterator[InRedis]:
     with RedisCluster(5, independent=True) as cluster:
         yield InRedis(cluster)
@@ -231,6 +238,7 @@ PLACES: dict[str, Callable[[Path, int], AbstractContextManager[Place]]] = {
     "postgresql": postgresql,
     "mysql": mysql,
     "redis": redis,
+    "sentinel": sentinel,
     "redlock": redlock,
     "files": files,
     "s3": objects,

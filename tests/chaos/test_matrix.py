@@ -1,7 +1,7 @@
 """Every kind of store with every kind of sink: a zombie's writes are refused in all of them, and without a fence in none.
 
-One row of the matrix is one test: its leaders write to all sinks at once. Sentinels have no row, as they lead to the same store as
-``redis://``. ``make test-matrix`` prints the whole table: how many stale writes were tried, how many of them landed, and how many
+One row of the matrix is one test: its leaders write to all sinks at once. That of Sentinels shows the way to the store, which is that of
+``redis://``; what a failover does there is shown by the tests of Redis. ``make test-matrix`` prints the whole table: how many stale writes were tried, how many of them landed, and how many
 landed where there was no fence.
 """
 

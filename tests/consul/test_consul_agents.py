@@ -7,18 +7,24 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 import tenure
 from tenure.errors import ConfigError, Reason
-from tenure.testing.engines import ConsulCluster, Node
+from tenure.testing.engines import ConsulCluster, Node, Tls
 from tests.consul.consul_faults import lock_by_hand, member_of, pair_of, session_lives, stands_by
 from tests.etcd.etcd_faults import TTL_S, Candidate, now_ns, play, until, until_so
 
 # Long enough for an agent to be away, on a machine that has other work; nobody waits for its end.
 LONG_S = 30.0
 STAYS = "-hcl=leave_on_terminate = false"
+LEAST_RIGHTS = """
+key_prefix "left" { policy = "write" }
+key ".tenure-identity" { policy = "write" }
+session_prefix "" { policy = "write" }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +131,11 @@ def test_an_only_agent_that_leaves_ends_the_sessions_of_its_node_at_once_and_bot
     play(story())
 
 
-def test_a_leader_whose_agent_leaves_leads_again_through_the_other_one_in_its_url(cluster: ConsulCluster) -> None:
+def check_leaving(cluster: ConsulCluster, url: str) -> None:
+    """Have the agent of a leader leave the cluster, and see that it leads again through the other one while that is gone."""
+
     async def story() -> None:
-        async with (
-            tenure.open_store(url_of(*cluster.agents)) as store,
-            Candidate(store, "left-for-another", ttl_s=LONG_S) as ada,
-        ):
+        async with tenure.open_store(url) as store, Candidate(store, "left-for-another", ttl_s=LONG_S) as ada:
             await ada.leads()
             agent = member_of(store, cluster)
             sessions = sessions_of(cluster, agent)
@@ -142,6 +147,18 @@ def test_a_leader_whose_agent_leaves_leads_again_through_the_other_one_in_its_ur
             assert ada.tokens[1] > ada.tokens[0]
 
     play(story())
+
+
+def test_a_leader_whose_agent_leaves_leads_again_through_the_other_one_in_its_url(cluster: ConsulCluster) -> None:
+    check_leaving(cluster, url_of(*cluster.agents))
+
+
+def test_so_does_one_whose_agents_want_a_token_and_a_certificate(tmp_path: Path) -> None:
+    tls, token = Tls(tmp_path, clients_need_certificates=True), tmp_path / "token"
+    with ConsulCluster(size=1, session_ttl_min_s=1, agent_count=2, acl=True, tls=tls) as cluster:
+        token.write_text(cluster.token(LEAST_RIGHTS))
+        shown = f"ca={tls.ca}&cert={tls.client.certificate}&key={tls.client.key}&token_file={token}"
+        check_leaving(cluster, f"{url_of(*cluster.agents).replace('consul:', 'consuls:')}&{shown}")
 
 
 def test_a_tenure_outlives_an_agent_that_dies_where_a_session_with_a_health_check_does_not(

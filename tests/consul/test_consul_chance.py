@@ -21,6 +21,8 @@ Pause = Callable[[float], float]
     [
         pytest.param(again_after_s, 0.0, 0.1, id="after an answer that helps nobody"),
         pytest.param(delayed_s, 0.3, 0.7, id="in a lock-delay"),
+        pytest.param(partial(delayed_s, left_s=14.0), 0.3, 0.7, id="in a lock-delay that lasts"),
+        pytest.param(partial(delayed_s, left_s=0.1), 0.1, 0.12, id="at the end of a lock-delay"),
         pytest.param(partial(pause_s, pausing_count=1), 1.0, 2.0, id="without room to wait"),
         pytest.param(partial(pause_s, pausing_count=100), 1.0, 2.0, id="a hundred without room"),
         pytest.param(partial(pause_s, pausing_count=300), 3.0, 6.0, id="three hundred without room"),

@@ -37,10 +37,10 @@ class ConsulSinkRig:
 
     async def read_all(self, fence: str) -> list[str]:
         async with ConsulClient(settings_of(self.cluster.url)) as client:
-            keys = await client.keys(f"{fence}/", operation="read")
-            pairs = [await client.get(key, operation="read") for key in keys]
-        written = sorted((pair for pair in pairs if pair is not None), key=lambda pair: pair.modify_index)
-        return [pair.value.decode() for pair in written]
+            # Not by its path: of one with .. in it Consul makes another.
+            tree = {"KV": {"Verb": "get-tree", "Key": f"{fence}/"}}
+            pairs = await client.txn([tree], operation="read")
+        return [pair.value.decode() for pair in sorted(pairs, key=lambda pair: pair.modify_index)]
 
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
         """Check and write are one request, which is lost on its way.

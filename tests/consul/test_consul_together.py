@@ -80,8 +80,8 @@ def test_what_a_session_holds_for_one_candidate_is_never_taken_for_anothers(cons
             (place,) = store._places.values()
             assert place.lease is not None
             bid = bid_of("one-of-two")
-            stranger = Place(bid, entry_of(bid), place.lock_delay_ns, key=place.key, lease=place.lease)
-            assert await call_the_roll(store._client, place.lease, [stranger]) == set()
+            stranger = Place(bid, place.key, entry_of(bid), place.lock_delay_ns, lease=place.lease)
+            assert await call_the_roll(store._client, place.lease, [stranger]) == {stranger}
             assert pair_of(consul, "one-of-two")["ModifyIndex"] == grant.token
             assert await store.renew(grant) == grant
 

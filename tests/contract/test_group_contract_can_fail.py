@@ -19,7 +19,7 @@ class _HasGroups(MemoryStore):
     async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
         return [await self.renew(grant) for grant in grants]
 
-    def group(self) -> Group:
+    def group(self, within_ns: int) -> Group:  # noqa: ARG002
         return ListedGroup(self)
 
 
@@ -28,7 +28,7 @@ class _Broken(ListedGroup):
 
     @classmethod
     def store(cls) -> type[MemoryStore]:
-        return type(cls.__name__, (_HasGroups,), {"group": lambda store: cls(store)})  # noqa: PLW0108  (a class does not bind)
+        return type(cls.__name__, (_HasGroups,), {"group": lambda store, _: cls(store)})
 
 
 class RenewsWhoHasLeft(_Broken):
@@ -119,7 +119,7 @@ def test_whose_answers_too_few_answers_are_cannot_be_known() -> None:
         store = Drops()
         grant = await store.claim(Bid("x", Holder.fresh(), 1, 10**9))
         assert isinstance(grant, Grant)
-        group = store.group()
+        group = store.group(10**9)
         group.add(grant)
         with pytest.raises(ValueError, match="0 answers to 1 renewals"):
             await group.renew()

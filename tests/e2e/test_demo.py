@@ -156,10 +156,11 @@ def test_a_bad_option_is_refused_in_one_line(options: list[str], complaint: str)
     assert (run.returncode, run.stdout, run.stderr) == (2, "", complaint)
 
 
-def test_a_folder_without_room_is_refused_in_one_line_and_nothing_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["failover", "--json"]], ids=["demo", "failover"])
+def test_a_folder_without_room_is_refused_in_one_line_and_nothing_is_left(tmp_path: Path, options: list[str]) -> None:
     # A file that may not grow is to SQLite what a full disk is.
     run = subprocess.run(
-        ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *COMMAND],  # noqa: S607
+        ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *COMMAND, *options],  # noqa: S607
         capture_output=True,
         text=True,
         check=False,

@@ -130,6 +130,11 @@ def test_a_step_that_fails_is_one_line_and_exit_code_1_and_the_status_says_what_
     )
     answer = stage.run()
     assert (answer.returncode, answer.stderr) == (1, "tenure migrate: step 2 b failed: no such table: nowhere\n")
+    stage.write("0002_b.sql", "SELECT 1")
+    stage.write("0003_c.py", "def apply(connection):\n    raise ValueError('two\\nlines')\n")
+    told = "tenure migrate: step 3 c failed: ValueError: two lines (0003_c.py, line 2)\n"
+    answer = stage.run()
+    assert (answer.returncode, answer.stderr) == (1, told)
     status = stage.run("--status", "--json")
     assert status.returncode == 1
-    assert [json.loads(line)["state"] for line in status.stdout.splitlines()] == ["applied", "pending"]
+    assert [json.loads(line)["state"] for line in status.stdout.splitlines()] == ["applied", "applied", "pending"]

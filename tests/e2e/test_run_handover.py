@@ -9,12 +9,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.processes import alive, check_eventually, marked
 
 from tenure.stores.sqlite import SQLiteStore
 
@@ -85,32 +85,6 @@ class Stage:
 
         asyncio.run(ask())
 
-    def processes(self) -> list[int]:
-        """Whatever descends from our supervisors and has not ended."""
-        found = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if self._is_ours(path)]
-        return [pid for pid in found if alive(pid)]
-
-    def _is_ours(self, path: Path) -> bool:
-        try:
-            return f"MARK={self.folder}\0".encode() in path.read_bytes()
-        except OSError:
-            return False  # It has ended.
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs. One that is dead and was not yet reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def check_eventually(condition: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline_s, "it never came to be"
-        time.sleep(0.02)
-
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
@@ -119,7 +93,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     for process in stage.started:
         process.kill()
         process.wait()
-    check_eventually(lambda: not stage.processes())  # the guardians have seen to that
+    check_eventually(lambda: not marked(f"MARK={stage.folder}"))  # the guardians have seen to that
     assert stage.tokens() == sorted(stage.tokens())
     assert "Traceback" not in stage.errors()
 
@@ -173,7 +147,7 @@ def test_a_supervisor_killed_while_it_starts_the_command_leaves_nothing_running(
         check_eventually(partial(stage.has_said, "elected", count))
         supervisor.kill()
         supervisor.wait()
-        check_eventually(lambda: not stage.processes())
+        check_eventually(lambda: not marked(f"MARK={stage.folder}"))
         (stage.folder / "store.db").unlink()  # The lease would last for an hour.
         (stage.folder / "lines").write_text("")
 
@@ -182,10 +156,10 @@ def test_a_supervisor_killed_while_it_starts_the_command_leaves_nothing_running(
 def test_a_guardian_that_was_killed_or_frozen_is_replaced(stage: Stage, number: signal.Signals) -> None:
     supervisor = stage.start(1, "stubborn")
     child = stage.pid("child")
-    (guardian,) = [pid for pid in stage.processes() if pid not in (child, supervisor.pid)]
+    (guardian,) = [pid for pid in marked(f"MARK={stage.folder}") if pid not in (child, supervisor.pid)]
     os.kill(guardian, number)
     check_eventually(lambda: not alive(guardian))
-    check_eventually(lambda: len(stage.processes()) == 3)
+    check_eventually(lambda: len(marked(f"MARK={stage.folder}")) == 3)
     count = len(stage.lines())
     check_eventually(lambda: len(stage.lines()) > count + 200)  # The new one lets the command go on …
     supervisor.kill()  # … and guards it.

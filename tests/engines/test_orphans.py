@@ -13,7 +13,7 @@ import pytest
 
 from tenure.testing.engines import EtcdCluster, PostgresCluster
 from tenure.testing.engines.network import Network
-from tenure.testing.engines.processes import wait_for
+from tenure.testing.engines.processes import Process, wait_for
 
 _PATIENCE_S = 60
 # A harness as a test would use it. It says which processes there are, and then waits to be killed.
@@ -94,6 +94,15 @@ def test_what_a_paused_engine_has_started_is_killed_with_it() -> None:
         assert len(servers) >= 3
         node.kill()
         assert all(is_gone(pid) for pid in servers)
+
+
+def test_an_engine_that_has_just_died_by_itself_can_be_killed_while_what_it_left_is_being_ended(tmp_path: Path) -> None:
+    many = "for _ in $(seq 200); do sleep 600 & done"  # so that it takes a while
+    engine = Process(["sh", "-c", many], tmp_path / "log")
+    assert wait_for(lambda: not Path(f"/proc/{engine.pid}").exists(), _PATIENCE_S)
+    assert not engine.ended
+    engine.kill()
+    assert engine.ended
 
 
 def _parent(pid: int) -> int:

@@ -16,10 +16,8 @@ from tenure.clients.etcd.messages import Delete, Txn, prefix_end
 from tenure.clients.etcd.opening import client_of
 from tenure.stores.base import Store
 from tenure.stores.etcd import from_url
-from tenure.testing import CONTRACT, ContractBroken, Rig, check_promise
+from tenure.testing import CONTRACT, RESTARTING, ContractBroken, Rig, check_promise
 from tenure.testing.engines import Binary, EtcdCluster
-
-RESTARTS = "tokens-rise-through-restart"
 
 
 class EtcdRig:
@@ -67,8 +65,8 @@ async def broken_promises(cluster: EtcdCluster) -> list[str]:
             return str(broken)
         return ""
 
-    told = await asyncio.gather(*(check(name) for name in CONTRACT if name != RESTARTS))
-    return [broken for broken in [*told, await check(RESTARTS)] if broken]
+    told = await asyncio.gather(*(check(name) for name in CONTRACT if name not in RESTARTING))
+    return [broken for broken in [*told, *[await check(name) for name in sorted(RESTARTING)]] if broken]
 
 
 def test_every_promise_is_kept(own_cluster: EtcdCluster) -> None:

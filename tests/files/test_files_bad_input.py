@@ -163,6 +163,7 @@ def test_a_full_disk_leaves_the_old_file_and_the_fence(small_disk: Path) -> None
     sink.blocking(term(5)).write_bytes("ledger", b"new")
     assert (stands_at(small_disk), content(small_disk)) == (5, b"new")
     assert kept(small_disk) == ["fences.json"]
+    sink.close()  # Otherwise the disk cannot be unmounted, which the fixture does.
 
 
 def failing_at(number: int) -> Callable[[int], None]:

@@ -35,8 +35,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def written_twice(sink: FileSink) -> None:
+    """The second time the folder is open already, and the record known."""
+    for new in (OLD, NEW):
+        sink.blocking(term(3)).write_bytes("ledger", new)
+
+
 WORKS: dict[str, tuple[int, Callable[[FileSink], None], bytes | None]] = {
     "write, sealed": (3, lambda sink: sink.blocking(term(3)).write_bytes("ledger", NEW), NEW),
+    "second write, sealed": (3, written_twice, NEW),
     "write, raises the fence": (5, lambda sink: sink.blocking(term(5)).write_bytes("ledger", NEW), NEW),
     "delete, sealed": (3, lambda sink: sink.blocking(term(3)).delete("ledger"), None),
     "delete, raises the fence": (5, lambda sink: sink.blocking(term(5)).delete("ledger"), None),

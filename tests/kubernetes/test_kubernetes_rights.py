@@ -1,10 +1,12 @@
 """The least rights: each that the manifest gives is needed, and whoever lacks one is told which."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tenure.errors import Refused
+from tenure.model import Document
 from tenure.stores.kubernetes import from_url
 from tenure.stores.kubernetes.rights import VERBS
 from tenure.testing.engines import KubernetesCluster
@@ -66,5 +68,23 @@ async def test_whoever_has_all_rights_of_the_manifest_lacks_nothing(
     try:
         give(cluster, text, "entitled", "get", "namespaces/default")
         assert await do_everything(configured(certified(cluster, "entitled")), "entitled") == [1, 2]
+    finally:
+        cluster.kubectl("delete", "--filename=-", stdin=text)
+
+
+async def test_documents_need_the_lines_that_the_manifest_has_behind_a_hash(
+    configured: Callable[..., str], cluster: KubernetesCluster
+) -> None:
+    text = rights_of("writer").replace("name: tenure\n", "name: writer\n")
+    try:
+        give(cluster, text, "writer", "get", "leases")
+        url = configured(certified(cluster, "writer"))
+        async with from_url(url) as store:
+            with pytest.raises(Refused, match=r'cannot get resource "configmaps".*tenure doctor --rbac'):
+                await store.fetch("writer")
+            give(cluster, re.sub(r"\n#(?=- |  )", "\n", text), "writer", "update", "configmaps")
+            written = await store.swap("writer", b"1", None)
+            assert isinstance(written, Document)
+            assert isinstance(await store.swap("writer", b"2", written.version), Document)
     finally:
         cluster.kubectl("delete", "--filename=-", stdin=text)

@@ -9,7 +9,7 @@ from secrets import token_hex
 import pytest
 
 from tenure.errors import ConfigError, Refused, StoreError, Unreachable
-from tenure.model import Wait
+from tenure.model import Document, Wait
 from tenure.stores.mysql import from_url
 from tenure.testing.engines import MariaDbCluster, Tls
 from tests.postgresql.test_postgresql_access import talker
@@ -115,6 +115,7 @@ async def test_a_user_with_the_printed_rights_holds_elections_and_one_without_he
         await store.release(grant.bid)
         await other.changed(wait)
         await wins(other, wait.bid)
+        assert isinstance(await store.swap("least", b"1", None), Document)
     missing = {
         f"UPDATE ON test.{prefix}store": f"GRANT SELECT, UPDATE ON test.{prefix}store",
         f"INSERT ON test.{prefix}office": f"GRANT SELECT, INSERT, UPDATE ON test.{prefix}office",
@@ -125,6 +126,19 @@ async def test_a_user_with_the_printed_rights_holds_elections_and_one_without_he
             async with from_url(url) as store:
                 await store.claim(bid(token_hex(4)))
         await sql(cluster, f"GRANT {right} TO {user}@'%'")
+    # Made before there were documents: elections go on, and whoever writes a document has the table made, if it may.
+    await sql(
+        cluster, f"DROP TABLE test.{prefix}document; REVOKE SELECT, INSERT ON test.{prefix}document FROM {user}@'%'"
+    )
+    async with from_url(url) as store:
+        await store.claim(bid(token_hex(4)))
+        with pytest.raises(
+            Refused, match=rf"GRANT SELECT, INSERT, UPDATE ON test.{prefix}document|tenure doctor --schema"
+        ):
+            await store.swap("least", b"1", None)
+    async with from_url(f"{cluster.url}?prefix={prefix}") as store:
+        assert await store.fetch("least") is None
+        assert isinstance(await store.swap("least", b"1", None), Document)
 
 
 async def test_many_that_come_first_make_the_tables_once(cluster: MariaDbCluster) -> None:

@@ -1,13 +1,17 @@
 """Over which wire, with whose certificate, by which name."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
 
-from tenure.errors import Refused, Unreachable
+from tenure.errors import ConfigError, Refused, StoreError, Unreachable
+from tenure.sinks.mysql import MySQLSink, PyMySQLSink
+from tenure.sinks.mysql.settings import arguments_of
 from tenure.stores.mysql import from_url
 from tenure.testing.engines import KeyPair, MariaDbCluster, Tls
 from tests.mysql.test_mysql_access import refusal_of
@@ -84,3 +88,46 @@ async def test_a_user_who_must_have_a_certificate_is_let_in_with_the_one_that_na
     assert "Access denied" in await refusal_of(url_of(encrypted, trusted, user=user), Refused)
     assert "Access denied" in await refusal_of(by(tls.client), Refused)
     await refusal_of(by(Tls(tmp_path).issue(user)), Unreachable)
+
+
+async def cipher_by(sink: MySQLSink | PyMySQLSink) -> str:
+    """What the connection of a sink is encrypted with, as the server says; nothing if it is not."""
+    term = SimpleNamespace(fence=f"tls/{token_hex(4)}", token=1)
+    if isinstance(sink, MySQLSink):
+        async with sink, sink.transaction(term) as raw, raw.cursor() as cursor:
+            await cursor.execute(CIPHER)
+            [(cipher,)] = await cursor.fetchall()
+    else:
+        with closing(sink), sink.transaction(term) as raw, raw.cursor() as cursor:
+            cursor.execute(CIPHER)
+            [(cipher,)] = cursor.fetchall()
+    return str(cipher)
+
+
+@pytest.mark.parametrize("kind", [MySQLSink, PyMySQLSink])
+async def test_the_url_of_a_sink_says_the_same_of_encryption_as_that_of_a_store(
+    kind: type[MySQLSink] | type[PyMySQLSink], encrypted: MariaDbCluster, tls: Tls
+) -> None:
+    plain = await cipher_by(kind(url_of(encrypted, "ssl_mode=disabled&charset=utf8mb4")))
+    assert plain == "" or kind is PyMySQLSink  # It encrypts by itself where it can, and checks nothing.
+    assert await cipher_by(kind(url_of(encrypted, f"ssl_ca={tls.ca}")))
+    with pytest.raises(StoreError, match="certificate"):
+        await cipher_by(kind(url_of(encrypted, f"ssl_ca={tls.wrong_ca}")))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("ssl_mode=preferred", "ssl_mode = preferred: must be one of disabled, required"),
+        ("charset=latin1", "charset = latin1: must be utf8mb4"),
+        ("autocommit=true", "with none but these options: charset, password_file, ssl_ca"),
+        ("password_file=/nowhere", "password_file = /nowhere: cannot be read"),
+    ],
+)
+async def test_options_of_a_sink_that_cannot_be_meant_are_refused_without_its_password(options: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        arguments_of(f"mysql://me@127.0.0.1/books?{options}")
+    assert told in str(refused.value)
+    with pytest.raises(ConfigError, match="two places") as twice:
+        arguments_of("mysql://me:geheim@127.0.0.1/books?password_file=/nowhere")
+    assert "geheim" not in str(twice.value)

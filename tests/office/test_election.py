@@ -231,23 +231,6 @@ def test_cancelling_at_the_very_moment_of_the_election_leaves_nothing_behind(on:
     on(test)
 
 
-def test_who_is_not_prepared_does_not_stand(on: On) -> None:
-    async def test() -> None:
-        store, ready = MemoryStore(), list[bool]()
-        election = Election(store, "x", ttl=TTL)
-
-        async def prepare() -> None:
-            assert await election.incumbent() is None
-            ready.append(True)
-
-        async def body(_: Tenure) -> None:
-            assert ready == [True]
-
-        await election.lead(body, prepare=prepare)
-
-    on(test)
-
-
 def test_observe_tells_of_every_change_that_lasts(on: On) -> None:
     async def test() -> None:
         store, seen = MemoryStore(), list[int | None]()

@@ -147,13 +147,6 @@ def test_a_sink_that_can_never_be_sealed_ends_the_standing_with_its_error() -> N
         pytest.fail("it led")
 
 
-def test_prepare_comes_before_standing() -> None:
-    order: list[str] = []
-    election = sync.Election(MemoryStore(), "x", ttl=TTL)
-    election.lead(lambda _: order.append("body"), prepare=lambda: order.append("prepare"))
-    assert order == ["prepare", "body"]
-
-
 def test_observe_tells_of_a_change() -> None:
     store = MemoryStore()
     watcher = sync.Election(store, "x", ttl=0.4).observe()

@@ -13,7 +13,7 @@ from secrets import token_hex
 import pytest
 
 from tenure.errors import ConfigError, Refused, StoreError, Unreachable
-from tenure.model import Grant, Wait
+from tenure.model import Document, Grant, Wait
 from tenure.stores.base import Wake
 from tenure.stores.postgresql import from_url
 from tenure.testing.engines import PgBouncer, PostgresCluster
@@ -128,6 +128,7 @@ async def test_a_role_with_the_printed_rights_holds_elections_and_one_without_he
         await other.changed(wait)
         await wins(other, wait.bid)
         assert other.traits.wake is Wake.NOTIFY
+        assert isinstance(await store.swap("least", b"1", None), Document)
         found = await from_url(url).examine(8 * 10**9)
         assert [finding for finding in found if finding.level.value == "bad"] == []
     missing = {
@@ -142,6 +143,15 @@ async def test_a_role_with_the_printed_rights_holds_elections_and_one_without_he
             async with from_url(url) as store:
                 await store.claim(bid(token_hex(4)))
         await sql(cluster, f"GRANT {right} TO {role}")
+    # Made before there were documents: elections go on, and whoever writes a document has the table made, if it may.
+    await sql(cluster, f"DROP TABLE {schema}.document")
+    async with from_url(url) as store:
+        await store.claim(bid(token_hex(4)))
+        assert await store.fetch("least") is None
+        with pytest.raises(Refused, match="tenure doctor --schema"):
+            await store.swap("least", b"1", None)
+    async with from_url(f"{cluster.url}?schema={schema}") as store:
+        assert isinstance(await store.swap("least", b"1", None), Document)
 
 
 async def test_a_primary_that_is_set_to_take_no_writes_is_not_called_a_standby(cluster: PostgresCluster) -> None:

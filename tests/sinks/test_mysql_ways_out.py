@@ -270,6 +270,28 @@ def test_names_are_read_alike_whatever_language_the_server_is_set_to(
     assert mariadb.sql(stand.format(len(fence), fence), database="test").split() == ["7", "2", "2", "2"]
 
 
+def test_a_server_that_prepares_no_more_statements_keeps_nobody_out(mariadb: MariaDbCluster, fence: str) -> None:
+    term = SimpleNamespace(fence=fence, token=1)
+
+    async def run() -> None:
+        async with MySQLSink(mariadb.url) as sink, MySQLSink(mariadb.url) as successor:
+            await sink.seal(fence, Token(1))
+            async with sink.transaction(term) as connection, connection.cursor() as cursor:
+                await cursor.execute(write(fence))
+            assert written(mariadb, fence)
+            with pytest.raises(StaleToken, match="highest seen is 2"):  # noqa: PT012
+                async with sink.transaction(term) as connection, connection.cursor() as cursor:
+                    await cursor.execute(write(f"{fence} again"))
+                    await successor.seal(fence, Token(2))
+            assert not written(mariadb, f"{fence} again")
+
+    mariadb.sql("SET GLOBAL max_prepared_stmt_count = 0")
+    try:
+        asyncio.run(run())
+    finally:
+        mariadb.sql("SET GLOBAL max_prepared_stmt_count = DEFAULT")
+
+
 @pytest.mark.parametrize("steps", ["one step", "two steps"])
 def test_a_table_of_fences_that_is_gone_is_made_again(steps: str, mariadb: MariaDbCluster, fence: str) -> None:
     term = SimpleNamespace(fence=fence, token=7)

@@ -25,7 +25,8 @@ ROWS = (
     ("election", "lock", "hooks", "sync", "plan"),
     ("apps",),
     ("testing",),
-    ("cli", "web", "contrib"),
+    ("web",),
+    ("cli", "contrib"),
     ("__main__",),
 )
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}

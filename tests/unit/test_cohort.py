@@ -75,7 +75,7 @@ def looks(candidate: Candidate) -> dict[str, Any]:
         "held": (candidate.token, candidate.valid_until, candidate.held and candidate.held.margin_ns),
         "now": candidate._now,
         "deadline": candidate._deadline,
-        "asking": (asking.due_at, asking.failures, asking._unheard, [sent_at for _, sent_at in asking._open]),
+        "asking": (asking.due_at, asking.failures, asking._unheard, [sent_at for _, sent_at in asking.sent]),
     }
 
 

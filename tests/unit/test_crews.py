@@ -91,6 +91,22 @@ def test_the_list_is_that_of_who_renews_whoever_comes_goes_or_fails(seed: int) -
                 assert bid not in crew.cohort.members
 
 
+def test_who_was_missed_by_a_round_hears_it_alone_and_the_others_go_on() -> None:
+    crew, seats = Crew(Together(), TIMING), [Seat(number) for number in range(1, 4)]
+    missed = {seats[1].grant.bid: Unknown(OutcomeUnknown("x", "renew", "lost"))}
+    play_round(crew, 2 * S, seats, Roll(frozenset(), (), missed))
+    assert set(crew.cohort.members) == {seats[0].grant.bid, seats[2].grant.bid} == listed(crew)
+    missed = {seats[2].grant.bid: missed.popitem()[1]}
+    before = seats[2].candidate.held
+    play_round(crew, 3 * S, [], Roll(frozenset(), (), missed))
+    assert set(crew.cohort.members) == {seats[0].grant.bid} == listed(crew)
+    # It is where it would be if it had asked alone: in office by its last renewal, and about to ask again.
+    assert seats[2].candidate.held is before
+    assert before is not None
+    assert before.valid_until == TIMING.valid_until(2 * S)
+    assert seats[2].candidate.wake_at is not None
+
+
 def test_one_that_cannot_hear_is_not_renewed_for_ever() -> None:
     crew, (well, deaf) = Crew(Together(), TIMING), (Seat(1), Seat(2))
     deaf.deaf = True

@@ -13,6 +13,7 @@ from tenure import errors
 from tenure.errors import (
     ClockError,
     ConfigError,
+    Contended,
     OutcomeUnknown,
     Overstay,
     Reason,
@@ -49,6 +50,11 @@ EXAMPLES: list[tuple[TenureError, dict[str, object], str]] = [
         Refused("etcd://h", "renew", "no right"),
         {"store": "etcd://h", "operation": "renew", "detail": "no right"},
         "etcd://h: renew was refused: no right",
+    ),
+    (
+        Contended("etcd://h", "update", "3 times"),
+        {"store": "etcd://h", "operation": "update", "detail": "3 times"},
+        "etcd://h: update gave way to others: 3 times",
     ),
     (
         OutcomeUnknown("etcd://h", "claim", "reset"),

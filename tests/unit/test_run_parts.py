@@ -14,7 +14,8 @@ import pytest
 
 from tenure.apps.run import starter
 from tenure.apps.run.child import CannotStart, check_command
-from tenure.apps.run.supervisor import Job, next_pause_s
+from tenure.apps.run.commands import next_pause_s
+from tenure.apps.run.job import Job
 from tenure.apps.run.voice import Voice
 from tenure.cli.lock import command as lock
 from tenure.cli.run import CommandAfterDashes, wait_of

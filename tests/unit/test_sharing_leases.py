@@ -51,9 +51,6 @@ class Leases(SharedLeases[Place, Lease]):
     def _kind_of(self, place: Place) -> Kind:
         return (place.bid.ttl_ns,)
 
-    def _key_on(self, lease: Lease, place: Place) -> str:  # noqa: ARG002
-        return place.bid.election
-
     async def _make(self, kind: Kind, place: Place) -> Lease:  # noqa: ARG002
         sent_at = self._clock.now()
         self.waiting_count += 1
@@ -183,7 +180,7 @@ def test_what_may_still_land_in_consul_is_settled_all_at_once() -> None:
         session = Session(TTL_NS, 0, "a session")
         for number in range(5):
             bid = Bid(f"e{number}", Holder.fresh(), 1, TTL_NS)
-            session.lingering[bid.election] = ConsulPlace(bid, entry_of(bid), 0, key=bid.election)
+            session.lingering[bid.election] = ConsulPlace(bid, bid.election, entry_of(bid), 0)
         await sessions._settle(session)
         assert session.lingering == {}
 

@@ -201,8 +201,8 @@ async def test_who_came_before_the_numbers_ran_over_is_before_who_came_after(new
         theirs, own = "0f2e1c9a7d3b4f6e8a5c1b2d3e4f5a6b__lock__2147483647", f"{name_for(asked, 1 - 2**31)}-2147483647"
         await session.ask(create(f"/hand/ran-over/{theirs}", b"", ANYBODY))
         _, stat = await session.ask(create(f"/hand/ran-over/{own}", b"", ANYBODY))
-        place = store._roster.enter(asked, "/hand/ran-over")
-        place.name, place.czxid = own, stat.czxid
+        place = store._roster.enter(asked)
+        place.node, place.czxid = f"/hand/ran-over/{own}", stat.czxid
         answer = await store._candidacy._judge(place, session, [own, theirs])
         assert isinstance(answer, Wait)
         assert place.before == theirs

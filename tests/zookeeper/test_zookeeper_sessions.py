@@ -94,7 +94,7 @@ async def test_who_takes_over_asks_the_quorum_unless_its_server_was_seen_to_run_
     link.connection_made(wire)
     link.welcome.set_result(b"")
     lease.session._use(link)
-    place = Place(bid("x"), "/x", 0, name="node")
+    place = Place(bid("x"), "", 0, node="/x/node")
 
     def run_for(ticks: int) -> None:
         for _ in range(2 * ticks):

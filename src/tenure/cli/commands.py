@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 COMMANDS: Final = {
     "run": ("tenure.cli.run", "Run a command while this process leads."),
     "lock": ("tenure.cli.lock", "Run a command while holding a lock."),
+    "cron": ("tenure.cli.cron", "Run jobs when they are due, once."),
     "migrate": ("tenure.cli.migrate", "Apply the steps that a database has not had yet, once."),
+    "config": ("tenure.cli.config", "Propose, apply and follow settings that many share."),
     "status": ("tenure.cli.status", "Show who leads."),
     "watch": ("tenure.cli.watch", "Tell every change of leader."),
     "resign": ("tenure.cli.resign", "Ask a leader to leave office."),
@@ -128,7 +130,9 @@ def tenure(ctx: click.Context) -> None:
       tenure demo                                freeze a leader, and see its late write refused
       tenure run billing/close -- ./close.sh     run a command on one machine at a time
       tenure lock backup --no-wait -- ./dump.sh  run a command unless it runs already
+      tenure cron crontab.toml                   run jobs when they are due, once
       tenure migrate steps --database URL        bring a database up to date, once
+      tenure config propose limits limits.json   propose settings, which the leader applies
       tenure status                              show who leads
       tenure watch billing/close                 tell every change of leader
       tenure resign billing/close --wait 30s     have the leader step down

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from tenure.apps.run.supervisor import Job, supervise
+from tenure.apps.run.job import Job
+from tenure.apps.run.supervisor import supervise
 from tenure.apps.run.voice import Voice
 from tenure.cli.run import ENVIRONMENT, EXIT_CODES, CommandAfterDashes, command_options, wait_of
 from tenure.cli.settings import settings_of

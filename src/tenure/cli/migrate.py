@@ -6,10 +6,10 @@ import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import click
 
+from tenure.apps.ledger.opening import is_server
 from tenure.apps.migrate.plan import Plan, Record
 from tenure.apps.migrate.runner import ELECTION, Applied, Candidature, Migration, NotInTime, StepFailed
 from tenure.cli.settings import DURATION, settings_of, store_options, timing_options
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
                 ttl=ttl,
                 grace=grace,
                 accept_best_effort=accept_best_effort,
-                otherwise=database if _is_server(database) else None,
+                otherwise=database if is_server(database) else None,
             )
             async with open_store(settings.store, accept_best_effort=settings.accept_best_effort) as opened:
                 candidature = Candidature(opened, name, settings.timing, wait_s)
@@ -111,13 +111,9 @@ def command(  # noqa: PLR0913  (click hands every option in)
         return told.failed("lost", str(over), LOST)
 
 
-def _is_server(database: str) -> bool:
-    return urlsplit(database).scheme != "sqlite"
-
-
 def _office_of(database: str) -> str:
     """Return the office for a database. Files of one user share a store, and have nothing else in common."""
-    return ELECTION if _is_server(database) else f"{ELECTION}/{sha256(database.encode()).hexdigest()[:12]}"
+    return ELECTION if is_server(database) else f"{ELECTION}/{sha256(database.encode()).hexdigest()[:12]}"
 
 
 async def _settled(migration: Migration, settle: str, candidature: Candidature, told: "_Told") -> int:

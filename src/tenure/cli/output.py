@@ -6,7 +6,7 @@ that a terminal would obey are replaced before they are shown. JSON escapes them
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.errors import redact
@@ -20,6 +20,8 @@ COLUMNS: Final = ("election", "leader", "token", "since", "remaining", "standbys
 _OPTIONAL: Final = ("address", "note")
 _NUMBERS: Final = ("token", "since", "remaining", "standbys")
 _NONE: Final = "-"
+Notes = Mapping[str, str]
+_NO_NOTES: Final[Notes] = {}
 
 
 def is_terminal() -> bool:
@@ -66,22 +68,34 @@ def as_object(status: ElectionStatus) -> dict[str, Any]:
     }
 
 
-def columns(statuses: Sequence[ElectionStatus], address: str) -> str:
-    """Return elections as aligned columns, cut nowhere, for a pipe."""
-    lines = [
-        [name.upper() for name in (*COLUMNS, "store")],
-        *([cell or _NONE for cell in (*_row(status), address)] for status in statuses),
-    ]
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as columns, cut nowhere."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
-def table(statuses: Sequence[ElectionStatus], address: str, *, fresh: Collection[str] = (), note: str = "") -> "Table":
-    """Return elections as a table for a terminal. ``fresh`` ones stand out; ``note`` stands below."""
+def columns(statuses: Sequence[ElectionStatus], address: str, notes: Notes = _NO_NOTES) -> str:
+    """Return elections as aligned columns, cut nowhere, for a pipe. ``notes`` are by election."""
+    lines = [
+        [name.upper() for name in (*COLUMNS, "store")],
+        *([cell or _NONE for cell in (*_row(status, notes), address)] for status in statuses),
+    ]
+    return aligned(lines)
+
+
+def table(
+    statuses: Sequence[ElectionStatus],
+    address: str,
+    notes: Notes = _NO_NOTES,
+    *,
+    fresh: Collection[str] = (),
+    note: str = "",
+) -> "Table":
+    """Return elections as a table for a terminal, with ``notes`` by election. ``fresh`` ones stand out; ``note`` stands below."""
     from rich.table import Table  # noqa: PLC0415  (only a terminal pays for it)
     from rich.text import Text  # noqa: PLC0415
 
-    rows = [_row(status, brief=True) for status in statuses]
+    rows = [_row(status, notes, brief=True) for status in statuses]
     kept = [at for at, name in enumerate(COLUMNS) if name not in _OPTIONAL or any(row[at] for row in rows)]
     # Text and not str: in a str, rich takes "[red]" for an order, and an election may be called so.
     caption = Text(note or ("" if rows else "no elections yet"), style="yellow" if note else "dim")
@@ -95,7 +109,7 @@ def table(statuses: Sequence[ElectionStatus], address: str, *, fresh: Collection
     return made
 
 
-def _row(status: ElectionStatus, *, brief: bool = False) -> tuple[str, ...]:
+def _row(status: ElectionStatus, notes: Notes, *, brief: bool = False) -> tuple[str, ...]:
     incumbent = status.incumbent
     leader = "nobody"
     if incumbent is not None:
@@ -109,7 +123,7 @@ def _row(status: ElectionStatus, *, brief: bool = False) -> tuple[str, ...]:
         duration(status.remaining_ns),
         str(len(status.standbys)),
         shown(redact(incumbent.advertised)) if incumbent else "",
-        "resign-asked" if status.resign_asked else "",
+        ", ".join(filter(None, ("resign-asked" if status.resign_asked else "", notes.get(status.election)))),
     )
 
 

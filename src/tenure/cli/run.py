@@ -6,19 +6,29 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from tenure.apps.run.supervisor import Job, supervise
+from tenure.apps.run.job import Job
+from tenure.apps.run.supervisor import supervise
 from tenure.apps.run.voice import Voice
+from tenure.apps.shards.terms import Terms
 from tenure.cli.completion import election_names
+from tenure.cli.readiness import readiness_options, signs_of
 from tenure.cli.settings import DURATION, settings_of, store_options, timing_options
 from tenure.errors import ConfigError
 from tenure.office.desk import check_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_DRAIN_S: Final = 10.0  # what service managers and container engines give at least
+
 ENVIRONMENT: Final = """\b
 The command finds in its environment:
   TENURE_ELECTION, TENURE_HOLDER, TENURE_TOKEN, TENURE_FENCE
   TENURE_STORE   where the election is held, without its password
+"""
+SHARDS: Final = """\b
+With --shards each command also finds TENURE_SHARD, has no input, and {shard} in its words is the number.
+It is asked to end by TERM when its shard is to be another member's, or ours as a whole to stop. The exit
+code is then that of the first command that failed; 0 if none did.
 """
 EXIT_CODES: Final = """\b
 Exit codes:
@@ -86,7 +96,7 @@ def wait_of(wait_s: float | None, *, no_wait: bool) -> float | None:
 @click.command(
     cls=CommandAfterDashes,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"{ENVIRONMENT}\n{EXIT_CODES}",
+    epilog=f"{ENVIRONMENT}\n{SHARDS}\n{EXIT_CODES}",
 )
 @command_options("ELECTION")
 @click.option("--once", is_flag=True, help="Do not stand again when the office was lost: exit with 124.")
@@ -98,6 +108,13 @@ def wait_of(wait_s: float | None, *, no_wait: bool) -> float | None:
     help="Whether to start the command again, in the same tenure, if it fails.",
 )
 @click.option("--healthy", metavar="CMD", help="Stand only while this shell command succeeds, once per heartbeat.")
+@readiness_options
+@click.option("--shards", type=int, metavar="N", help="Share N shards with other members: a command for each of ours.")
+@click.option("--weight", type=int, metavar="W", help="How much to own beside others.  [default: 1]")
+@click.option("--max-shards", type=int, metavar="N", help="Own at most so many.")
+@click.option("--member", metavar="NAME", help="Our name over restarts.  [default: the lowest free number]")
+@click.option("--drain", type=DURATION, help="How long a command may take to make way.  [default: 10s]")
+@click.option("--return-within", type=DURATION, help="Keep our shards for us so long when we are gone.  [default: 0s]")
 def command(  # noqa: PLR0913  (click hands every option in)
     *,
     name: str,
@@ -112,8 +129,13 @@ def command(  # noqa: PLR0913  (click hands every option in)
     once: bool,
     restart: str,
     healthy: str | None,
+    ready_file: str | None,
+    ready_http: str | None,
+    notify: bool,
+    shards: int | None,
     quiet: bool,
     as_json: bool,
+    **sharing: Any,
 ) -> int:
     """Run a command while this process leads ELECTION.
 
@@ -127,12 +149,17 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure run scheduler --restart on-failure -- celery beat
       tenure run reports --once --wait 30s -- make report
       tenure run primary --healthy 'pg_isready -q' -- ./serve
+      tenure run api --ready-http :8086 -- ./serve
+      tenure run crawl --shards 64 -- ./crawl --part {shard}
     """
     voice = Voice(quiet=quiet, as_json=as_json)
     settings = settings_of(store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort)
     wait_s = wait_of(wait_s, no_wait=no_wait)
     if healthy is not None and not healthy.strip():  # A variable that was not set would pass for "always healthy".
         raise ConfigError("--healthy", repr(healthy), "must be a shell command")
+    sharding = _sharding(name, shards, sharing)
+    if sharding is not None and (once or wait_s is not None):
+        raise ConfigError("--shards", shards, "cannot be given together with --once, --wait or --no-wait")
     job = Job(
         check_name(name),
         command,
@@ -143,5 +170,18 @@ def command(  # noqa: PLR0913  (click hands every option in)
         restart == "on-failure",
         healthy,
         settings.accept_best_effort,
+        signs_of(ready_file, ready_http, notify=notify),
+        sharding,
     )
     return supervise(job, voice)
+
+
+def _sharding(name: str, shards: int | None, sharing: dict[str, Any]) -> Terms | None:
+    """Return how shards are to be shared. Raises ConfigError for what is said of shards where there are none."""
+    given = {name: value for name, value in sharing.items() if value is not None}
+    if shards is None:
+        if given:
+            option = f"--{next(iter(given)).replace('_', '-')}"
+            raise ConfigError(option, next(iter(given.values())), "is for shards: say how many by --shards")
+        return None
+    return Terms.of(name, shards, **{"drain": _DRAIN_S, **given})

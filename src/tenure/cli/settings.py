@@ -5,7 +5,6 @@ as none. A URL may hold a password, so it is never printed from here: errors red
 """
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
+from tenure.apps.durations import duration_s
 from tenure.errors import ConfigError, redact
 from tenure.stores.opening import SCHEMES, default_ttl_s
 from tenure.timing import Timing
@@ -23,16 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 KEYS: Final = ("store", "ttl", "grace", "accept_best_effort")
 DEFAULT_TTL: Final = "[default: 8s; in Consul 10s]"
 _FILE_BYTES_MAX: Final = 64 * 1024  # A few keys fit many times over; a device that never ends does not.
-_DURATION_MAX_S: Final = 10**9  # Some thirty years: beyond this somebody has slipped on a key.
 _READABLE_BY_OTHERS: Final = 0o044
 
 _TRUE: Final = {"1", "true", "yes", "on"}
 _FALSE: Final = {"0", "false", "no", "off"}
-_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
-_PLAIN = re.compile(_NUMBER)
-_PARTS = re.compile(f"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
-_PART_S: Final = (86_400, 3600, 60, 1, 0.001)
-_DURATION_RULE: Final = f"must be a duration such as 500ms, 30s, 1m30s or 8 (seconds), from 0 to {_DURATION_MAX_S} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +43,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # older ones take n
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ARG002
-        return _duration_s(param.opts[0] if param is not None else "duration", value)
+        return duration_s(param.opts[0] if param is not None else "duration", value)
 
 
 DURATION: Final = _Duration()
@@ -147,8 +141,8 @@ def _seconds(key: str, option: float | None, file: Path, table: dict[str, Any]) 
         return option
     variable = f"TENURE_{key.upper()}"
     if said := os.environ.get(variable):
-        return _duration_s(variable, said)
-    return _duration_s(f"{key} in {file}", table[key]) if key in table else None
+        return duration_s(variable, said)
+    return duration_s(f"{key} in {file}", table[key]) if key in table else None
 
 
 def _flag(key: str, option: bool | None, file: Path, table: dict[str, Any]) -> bool:
@@ -163,22 +157,6 @@ def _flag(key: str, option: bool | None, file: Path, table: dict[str, Any]) -> b
     if not isinstance(told, bool):
         raise ConfigError(f"{key} in {file}", str(told)[:40], "must be true or false, without quotes")
     return told
-
-
-def _duration_s(setting: str, value: object) -> float:
-    """Return a duration as people write it in seconds; ``setting`` names it in the error."""
-    seconds = -1.0
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = value
-    elif isinstance(value, str):
-        text = value.strip()
-        if _PLAIN.fullmatch(text):
-            seconds = float(text)
-        elif text and (parts := _PARTS.fullmatch(text)):
-            seconds = sum(float(part or 0) * part_s for part, part_s in zip(parts.groups(), _PART_S, strict=True))
-    if not 0 <= seconds <= _DURATION_MAX_S:
-        raise ConfigError(setting, str(value)[:40], _DURATION_RULE)
-    return float(seconds)
 
 
 def _checked(url: str) -> str:

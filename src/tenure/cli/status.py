@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tenure.cli.completion import election_names
+from tenure.cli.grouping import grouped
 from tenure.cli.output import as_object, columns, is_terminal, table
 from tenure.cli.reading import address_of, look, reading
 from tenure.cli.settings import settings_of, store_options
@@ -15,18 +16,21 @@ from tenure.office.desk import check_name
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("elections", metavar="[ELECTION]...", nargs=-1, shell_complete=election_names)
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Print one object, with durations in seconds.")
-def command(
+@click.option("--all", "show_all", is_flag=True, help="Show each shard, and not only how many a member owns.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object, with all elections and durations in seconds.")
+def command(  # noqa: PLR0913  (click hands every option in)
     *,
     elections: tuple[str, ...],
     store: str | None,
     config: Path | None,
     accept_best_effort: bool | None,
+    show_all: bool,
     as_json: bool,
 ) -> None:
     """Show who leads: the named elections in that order, or all that the store knows of.
 
-    An election that was never held is shown without a leader. A store that is best effort is said to be so on stderr.
+    An election that was never held is shown without a leader. Of shards that are owned it is told how many
+    each member has. A store that is best effort is said to be so on stderr.
 
     \b
     Examples:
@@ -49,11 +53,13 @@ def command(
             "elections": [as_object(status) for status in found],
         }
         click.echo(json.dumps(told))
-    elif not found:
+        return
+    shown, notes = (found, {}) if names or show_all else grouped(found)
+    if not shown:
         click.echo(f"no elections yet at {address}")
     elif is_terminal():
         from rich.console import Console  # noqa: PLC0415  (only a terminal pays for it)
 
-        Console(highlight=False).print(table(found, address))
+        Console(highlight=False).print(table(shown, address, notes))
     else:
-        click.echo(columns(found, address))
+        click.echo(columns(shown, address, notes))

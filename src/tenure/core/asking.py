@@ -17,18 +17,19 @@ class Asking:
     """Claims and renewals of one candidate, one after the other. Bounded (rule 11)."""
 
     __slots__ = (
+        "_earlier",
         "_hasty",
-        "_number",
-        "_open",
+        "_is_open",
         "_timing",
         "_unheard",
+        "attempt_max",
         "due_at",
         "failures",
         "latest",
         "latest_sent_at",
     )
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, timing: Timing, attempt_max: int = 0) -> None:
         self.due_at = NEVER  # when to ask next
         self.failures = 0  # in a row; an attempt of which nothing was heard is one
         self.latest = 0
@@ -36,23 +37,23 @@ class Asking:
         self._timing = timing
         self._unheard = False  # whether nothing at all was heard of the latest
         self._hasty = 0  # wake-ups in a row that came just after the claim before
-        self._number = 0  # the last that was given
-        self._open: tuple[tuple[int, int], ...] = ()  # attempts, oldest first, and when each was sent
+        self.attempt_max = attempt_max  # the last number that was given
+        self._is_open = False  # whether an answer to the latest would still be good
+        self._earlier: tuple[tuple[int, int], ...] = ()  # such attempts before it, oldest first, and when each was sent
 
     def number(self) -> int:
         """Return a number that no attempt has had: for watches and seals, which need no date."""
-        self._number += 1
-        return self._number
+        self.attempt_max += 1
+        return self.attempt_max
 
     def send(self, now: int, chance: float) -> int:
         """Open an attempt and set when to ask again should it stay unanswered; the oldest of too many is forgotten."""
         if self._unheard:
             self.failures += 1
-        self.latest = attempt = self.number()
-        self.latest_sent_at, self._unheard = now, True
-        self.open(attempt, now)
+        self.open(self.number(), now)
+        self._unheard = True
         self.due_at = now + self._timing.answer_within_ns(self.failures, chance)
-        return attempt
+        return self.latest
 
     def catch_up(self, due_at: int, asked_at: int | None, chance: float) -> None:
         """Be where one is whose last renewal was answered, and who has asked again since at ``asked_at`` if that is not None."""
@@ -80,8 +81,10 @@ class Asking:
         return self._hasty <= HASTY_WAKES_MAX
 
     def open(self, attempt: int, sent_at: int) -> None:
-        """Wait for an answer to ``attempt``; the oldest of too many is forgotten."""
-        self._open = (*self._open[1 - OPEN_ATTEMPTS_MAX :], (attempt, sent_at)) if self._open else ((attempt, sent_at),)
+        """Wait for an answer to ``attempt``, which is the latest from now on; the oldest of too many is forgotten."""
+        if self._is_open:
+            self._earlier = (*self._earlier[2 - OPEN_ATTEMPTS_MAX :], (self.latest, self.latest_sent_at))
+        self.latest, self.latest_sent_at, self._is_open = attempt, sent_at, True
 
     def answered(self, attempt: int) -> int | None:
         """Close an attempt; returns when it was sent, None if it is not open."""
@@ -90,9 +93,12 @@ class Asking:
         return self._close(attempt)
 
     def _close(self, attempt: int) -> int | None:
-        for at, (number, sent_at) in enumerate(self._open):
+        if self._is_open and attempt == self.latest:
+            self._is_open = False
+            return self.latest_sent_at
+        for at, (number, sent_at) in enumerate(self._earlier):
             if number == attempt:
-                self._open = self._open[:at] + self._open[at + 1 :]
+                self._earlier = self._earlier[:at] + self._earlier[at + 1 :]
                 return sent_at
         return None
 
@@ -106,15 +112,20 @@ class Asking:
 
     def stop(self) -> None:
         """Ask no more, and close all attempts: the bid that they belonged to is over."""
-        self._open = ()
+        self._earlier, self._is_open = (), False
         self._unheard = False
         self.due_at = NEVER
 
     def __contains__(self, attempt: int) -> bool:
-        return any(number == attempt for number, _ in self._open)
+        return any(number == attempt for number, _ in self.sent)
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self.sent)
+
+    @property
+    def sent(self) -> tuple[tuple[int, int], ...]:
+        """The attempts that are open, oldest first, and when each was sent."""
+        return (*self._earlier, (self.latest, self.latest_sent_at)) if self._is_open else self._earlier
 
     def __repr__(self) -> str:
-        return f"<Asking {self._open} due {self.due_at} failures {self.failures} hasty {self._hasty} unheard {self._unheard} {self._number}>"
+        return f"<Asking {self.sent} due {self.due_at} failures {self.failures} hasty {self._hasty} unheard {self._unheard} {self.attempt_max}>"

@@ -47,6 +47,9 @@ _BY_CHOICE: Final = (Reason.RESIGNED, Reason.STALLED)
 class Candidate:
     """One candidate of one election. Not thread-safe: one driver steps it."""
 
+    __slots__ = ("_asking", "_bid", "_chance", "_cohort", "_deadline", "_highest_token", "_like", "_now", "_out", "_phase_ns", "_seal_at",
+                 "_seal_failures", "_sealing", "_serials", "_timing", "_wanted", "_watching", "held", "state", "wake_at")  # fmt: skip
+
     def __init__(self, like: Bid, timing: Timing, serials: Iterator[int] | None = None, phase_ns: int = 0) -> None:
         """Its bids are ``like`` this one but for their ``serials``, which candidates that ever share a holder must share;
         ``phase_ns`` shifts the marks on which it renews.
@@ -55,7 +58,6 @@ class Candidate:
         self.wake_at: int | None = None
         self._like, self._timing, self._phase_ns = like, timing, phase_ns
         self._now, self._chance = 0, 0.5
-        self._out: list[do.Effect] = []
         self._wanted = False
         self._serials = count(1) if serials is None else serials
         self._bid: Bid | None = None
@@ -85,13 +87,15 @@ class Candidate:
             raise ClockError(now, before)
         self.leave()
         self._now, self._chance = now, chance
-        self._out = []
+        self._out: list[do.Effect] = []
         # Time first, but a body that has ended needs no telling to stop.
         while now >= self._deadline and not (self.state is LEADING and type(event) is on.BodyEnded):
             self._dispatch(_TICK)  # ends: a deadline leads to a later one, or to none
         self._dispatch(event)
         self._set_alarm()
-        return self._out
+        out = self._out
+        del self._out  # There is nothing to do outside of a step.
+        return out
 
     def _set_alarm(self) -> None:
         wake_at = min(self._asking.due_at, self._seal_at, self._deadline)
@@ -105,10 +109,13 @@ class Candidate:
     # --- Renewing with others
     def join(self, cohort: "AnyCohort") -> Grant | None:
         """Be renewed by a cohort until the next step; None: something sets this candidate apart from those in it."""
-        calm = self.state is LEADING and not self._asking.failures and self._asking.due_at == cohort.due_at
+        alone = self._cohort is None and self.state is LEADING
+        calm = alone and not self._asking.failures and self._asking.due_at == cohort.due_at
         if not calm or not self._held.join(cohort):
             return None
+        cohort.attempt_max = max(cohort.attempt_max, self._asking.attempt_max)
         self._cohort, self.wake_at = cohort, None
+        del self._asking, self._now, self._deadline  # It has no dates of its own in there.
         return self._held.grant
 
     def leave(self) -> None:
@@ -118,22 +125,21 @@ class Candidate:
             self._held.leave()
             self._deadline = self._held.valid_until - self._timing.grace_ns
             self._now = cohort.now
+            self._asking = Asking(self._timing, cohort.attempt_max)
             self._asking.catch_up(cohort.due_at, cohort.asked_at, self._chance)
             self._set_alarm()
             cohort.left(self._held.grant, self._asking.latest)
 
     # --- Standing and waiting
     def _stand(self, _: on.Stand) -> None:
-        self._wanted = True
-        self._asking.failures = 0
+        self._wanted, self._asking.failures = True, 0
         self._new_bid()
         self._claim()
 
     def _withdraw(self, _: on.Resign) -> None:
         # It may be granted unheard, so the bid is released whatever it got. If the release comes first, the grant is a stray.
-        self._wanted = False
         self._give_up_bid()
-        self.state = IDLE
+        self._wanted, self.state = False, IDLE
 
     def _claim_due(self, _: on.Tick) -> None:
         if self._now >= self._asking.due_at:
@@ -147,8 +153,7 @@ class Candidate:
         if self._asking.answered(event.attempt) is None:
             self._stray_wait(event)
             return
-        self.state = STANDBY
-        self._watching = self._asking.number()
+        self.state, self._watching = STANDBY, self._asking.number()
         self._asking.due_at = self._now + self._timing.recheck_after_ns(self._chance)
         self._out.append(do.Watch(self._watching, event.wait))
 
@@ -174,8 +179,7 @@ class Candidate:
         if self._now >= stop_at or event.grant.token <= self._highest_token:
             self._try_anew()
             return
-        self.state = SEALING
-        self._highest_token = event.grant.token
+        self.state, self._highest_token = SEALING, event.grant.token
         self.held = Held(event.grant, valid_until)
         self._seal_failures = 0
         self._asking.due_at = self._timing.renew_at(sent_at, self._phase_ns)
@@ -194,8 +198,7 @@ class Candidate:
             return
         self.state = LEADING
         self._asking.succeeded()
-        self._seal_at = NEVER
-        self._deadline = office.valid_until - self._timing.grace_ns
+        self._seal_at, self._deadline = NEVER, office.valid_until - self._timing.grace_ns
         self._out.append(do.Publish(do.Elected(event.token, office.valid_until)))
         self._out.append(do.StartBody(event.token))
 
@@ -249,8 +252,7 @@ class Candidate:
 
     # --- Stopping
     def _stop(self, reason: Reason) -> None:
-        self.state, self._held.reason = STOPPING, reason
-        self._asking.due_at = NEVER
+        self.state, self._held.reason, self._asking.due_at = STOPPING, reason, NEVER
         self._deadline = self._held.valid_until
         self._out.append(do.StopBody(self._held.grant.token, reason))
 
@@ -271,8 +273,7 @@ class Candidate:
 
     def _overstay_due(self, _: on.Tick) -> None:
         if self._now >= self._deadline:
-            office = self._held
-            self._deadline = NEVER
+            office, self._deadline = self._held, NEVER
             self._out.append(do.Publish(do.Overstayed(office.grant.token, self._now - office.valid_until)))
 
     def _note_wish(self, event: on.Stand | on.Resign) -> None:
@@ -313,7 +314,7 @@ class Candidate:
         return self.held
 
     def _new_bid(self) -> None:
-        self._bid = replace(self._like, serial=next(self._serials))
+        self._bid = self._like = replace(self._like, serial=next(self._serials))
 
     def _give_up_bid(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"

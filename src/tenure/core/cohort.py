@@ -56,7 +56,7 @@ class Asked(NamedTuple, Generic[M]):
 class Cohort(Generic[M]):
     """Those who are renewed together. Used by one driver, but ``valid_until`` and margins are read from any thread."""
 
-    __slots__ = ("_gone", "_margins", "_timing", "apart", "asked_at", "due_at", "heard_at", "members", "round_count", "valid_until")  # fmt: skip
+    __slots__ = ("_gone", "_margins", "_timing", "apart", "asked_at", "attempt_max", "due_at", "heard_at", "members", "round_count", "valid_until")  # fmt: skip
 
     def __init__(self, timing: Timing) -> None:
         self.members: dict[Bid, M] = {}
@@ -65,6 +65,7 @@ class Cohort(Generic[M]):
         self.valid_until = 0
         self.due_at = NEVER  # when the next round should begin
         self.round_count = 0
+        self.attempt_max = 0  # the largest number that any of them has given to an attempt
         self._timing = timing
         self.apart: list[Asked[M]] = []  # who waits for the round under way, but is no member
         self._gone: list[Grant] = []  # who left between rounds

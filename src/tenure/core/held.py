@@ -64,6 +64,7 @@ class Held:
         """Be renewed with a cohort, if it believes in the same instant."""
         if self._cohort is not None or self._until != cohort.valid_until:
             return False
+        self._until = cohort.valid_until  # which is the same number, and one object for all of them
         self._joined = cohort.round_count
         self._cohort = cohort
         return True

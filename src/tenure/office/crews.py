@@ -12,7 +12,7 @@ from tenure.core.cohort import Asked, Cohort
 from tenure.core.effects import Renew
 from tenure.model import Ended, Grant
 from tenure.stores.base import CanRenewTogether, Group, No, Roll, Unknown
-from tenure.stores.groups import ListedGroup, group_of
+from tenure.stores.groups import group_of
 from tenure.timing import Timing
 
 Renewal = Grant | Ended | No | Unknown
@@ -61,7 +61,7 @@ class Crew:
         """``passing``: it is there for one round, and nobody stays in it."""
         self.store, self.timing, self._passing = store, timing, passing
         self.cohort: Cohort[Renewing] = Cohort(timing)
-        self.group: Group = ListedGroup(store) if passing else group_of(store)
+        self.group: Group = group_of(store, self.cohort.patience_ns)
         self._looked_at = 0
 
     @property
@@ -79,7 +79,9 @@ class Crew:
 
     def heard(self, outcome: Roll | No | Unknown, now: int) -> list[Asked[Renewing]]:
         """Take the answer; returns who must be told one by one, by ``tell``."""
-        return self.cohort.answered(now, outcome.ended) if isinstance(outcome, Roll) else self.cohort.failed()
+        if not isinstance(outcome, Roll):
+            return self.cohort.failed()
+        return self.cohort.answered(now, {*outcome.ended, *outcome.missed} if outcome.missed else outcome.ended)
 
     def tell(self, one: Asked[Renewing], outcome: Roll | No | Unknown) -> None:
         """Tell a seat what came of its renewal, and take it in if it is like the others now."""
@@ -88,6 +90,8 @@ class Crew:
             seat.renewed(effect, outcome)
         elif grant.bid in outcome.ended:
             seat.renewed(effect, Ended(grant.bid, grant.token))
+        elif grant.bid in outcome.missed:
+            seat.renewed(effect, outcome.missed[grant.bid])
         else:
             seat.renewed(effect, grant)
             if not self._passing and self.cohort.admit(seat):

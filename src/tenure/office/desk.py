@@ -13,6 +13,7 @@ from tenure.core.candidate import Candidate
 from tenure.core.effects import Fact
 from tenure.errors import ConfigError
 from tenure.model import Bid, Holder
+from tenure.office.names import check_name as check_name  # noqa: PLC0414  (those who stand find it here)
 from tenure.office.opened import OpenStore
 from tenure.office.seat import Seat
 from tenure.office.tenant import Tenant
@@ -20,28 +21,13 @@ from tenure.office.thread import Office
 from tenure.stores.base import CanRenewTogether, Store
 from tenure.timing import Timing
 
-NAME_BYTES_MAX: Final = 255  # What the narrowest engine takes as one part of a path.
 ADVERTISE_BYTES_MAX: Final = 1024  # A URL; every standby and every status reads it.
 # One row of numbers for all candidates of the process: a seat that is taken anew under the same holder must never bid
 # with a serial that was used before, or a delayed release of the old bid would end the new one.
 _SERIALS: Final = count(1)
-# Who stands in this process. By holder and not by object: two Election objects given one holder are one candidate to the
-# store, and each would end the other's tenure while it is still believed in. By process and store: their first bids.
-_TAKEN: Final[dict[tuple[int, str], set[Bid]]] = {}
+# Who stands in this process, by process and store.
+_TAKEN: Final[dict[tuple[int, str], set["Desk"]]] = {}
 Hook = Callable[[Fact], None]
-
-
-def check_name(name: object) -> str:
-    """Return ``name`` if every engine can have an election of that name."""
-    if not isinstance(name, str) or not name:
-        raise ConfigError("election", repr(name), "must be a name of at least one character")
-    if len(name.encode("utf-8", "replace")) > NAME_BYTES_MAX:
-        raise ConfigError("election", f"{name[:20]}…", f"must have at most {NAME_BYTES_MAX} bytes")
-    if not name.isprintable() or name != name.strip():
-        raise ConfigError("election", repr(name), "must be printable, without space at its ends")
-    if any(part in {"", ".", ".."} for part in name.split("/")):
-        raise ConfigError("election", repr(name), "must have no empty part, '.' or '..' between its slashes")
-    return name
 
 
 def check_advertise(address: object) -> str:
@@ -53,9 +39,11 @@ def check_advertise(address: object) -> str:
     return address
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Desk:
-    """One election of one holder in one process."""
+    """One election of one holder in one process. Equal by these, and not by object: two Election objects given one holder
+    are one candidate to the store, and each would end the other's tenure while it is still believed in.
+    """
 
     office: Office
     given: OpenStore | Store
@@ -68,7 +56,13 @@ class Desk:
     # Which store this is, as it said when the seat was last taken. Kept, since a body may write for the last time while its store
     # is being closed; and interned, since ten thousand elections of one store say the same.
     _identity: str = field(default="", init=False)
-    _bid: Bid | None = field(default=None, init=False)  # while its seat is taken
+    _seated: bool = field(default=False, init=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Desk) and self.election == other.election and self.holder == other.holder
+
+    def __hash__(self) -> int:
+        return hash((self.election, self.holder))
 
     @property
     def store(self) -> Store:
@@ -89,23 +83,24 @@ class Desk:
         if not traits.ttl_min_ns <= ttl_ns <= traits.ttl_max_ns:
             rule = f"must lie between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} s for {store.address}"
             raise ConfigError("ttl", f"{ttl_ns / 1e9:g} s", rule)
-        like = Bid(self.election, self.holder, 0, ttl_ns, self.advertise, fenced)
         taken = _TAKEN.setdefault((self.office.pid, self._identity), set())
-        if like in taken:
+        if self in taken:
             rule = "this holder stands already: use one Election, with a holder of its own, for each candidate"
             raise ConfigError("election", self.election, rule)
-        taken.add(like)
-        self._bid = like
+        taken.add(self)
+        self._seated = True
         kill = self.kill if self.kill_on_overstay else None
         # Where each needs a request of its own, all at one instant would be a burst for nobody's benefit.
         phase_ns = 0 if isinstance(store, CanRenewTogether) else randrange(self.timing.renew_every_ns)
+        like = Bid(self.election, self.holder, 0, ttl_ns, self.advertise, fenced)
         candidate = Candidate(like, self.timing, _SERIALS, phase_ns)
         return Seat(self.office, store, candidate, self.timing, tenant, kill)
 
     def leave(self) -> None:
         """Give the seat back. Asks the store for nothing: it may be closed."""
-        if self._bid is not None:
-            _TAKEN[self.office.pid, self._identity].discard(self._bid)
+        if self._seated:
+            self._seated = False
+            _TAKEN[self.office.pid, self._identity].discard(self)
 
     def publish(self, fact: Fact) -> None:
         """Tell the hooks, in their order, soon: one that raises must not take the step with it that it is told of."""

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import anyio
 
@@ -12,39 +12,28 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
+_SLOTS_OF_SUBCLASSES: Final[tuple[str, ...]] = ()
 
 
-class Mailbox(Protocol[T_contra]):
-    """Where the office leaves its letters."""
+class Letters(Generic[T]):
+    """Letters for a task of an event loop. One reader; letters come in the order they were put, from any thread.
 
-    def put(self, letter: T_contra, /) -> None:
-        """Leave a letter; from any thread, at once."""
-        ...
+    The loop is the one on which they were first expected, or the last one on which somebody read: a lock may be acquired
+    under one ``asyncio.run`` and released under the next. Who gets letters has these slots among its own: ten thousand
+    leaders would otherwise have a mailbox each, and nothing in it.
+    """
 
+    __slots__ = _SLOTS_OF_SUBCLASSES
+    letters: list[T]  # never more than a few
+    _news: anyio.Event | None  # what the reader waits for, while it does
+    _loop: "_Loop"
 
-class Owner(Protocol):
-    """Who reads the letters."""
+    def expect_letters(self) -> None:
+        """From now on letters may come; to be called on the reader's loop."""
+        self.letters, self._news, self._loop = [], None, _this_loop()
 
     def abandoned(self) -> None:
         """The loop is closed: nobody will read any more."""
-        ...
-
-
-class LoopMailbox(Generic[T]):
-    """Letters for a task of an event loop. One reader; letters come in the order they were put.
-
-    The loop is the one on which this was made, or the last one on which somebody read: a lock may be acquired under one
-    ``asyncio.run`` and released under the next. Its owner is told if there is no such loop any more.
-    """
-
-    __slots__ = ("_loop", "_news", "_owner", "letters")
-
-    def __init__(self, owner: Owner | None = None) -> None:
-        self.letters: list[T] = []  # never more than a few
-        self._news: anyio.Event | None = None  # what the reader waits for, while it does
-        self._loop = _this_loop()
-        self._owner = owner
 
     def put(self, letter: T, /) -> None:
         """Leave a letter."""
@@ -56,16 +45,12 @@ class LoopMailbox(Generic[T]):
         try:
             self._loop.call_soon(function)
         except RuntimeError:  # the loop is closed
-            self._abandon()
+            self.abandoned()
 
     def look_after(self) -> None:
         """Say so if the loop has been closed meanwhile."""
         if self._loop.is_closed():
-            self._abandon()
-
-    def _abandon(self) -> None:
-        if self._owner is not None:
-            self._owner.abandoned()
+            self.abandoned()
 
     def _tell(self) -> None:
         if self._news is not None:
@@ -79,6 +64,15 @@ class LoopMailbox(Generic[T]):
             await self._news.wait()
         self._news = None
         return self.letters.pop(0)
+
+
+class LoopMailbox(Letters[T]):
+    """A place for letters, and no more."""
+
+    __slots__ = ("_loop", "_news", "letters")
+
+    def __init__(self) -> None:
+        self.expect_letters()
 
 
 class ThreadMailbox(Generic[T]):
@@ -101,10 +95,16 @@ class _Loop(NamedTuple):
     is_closed: Callable[[], bool]
 
 
-def _this_loop() -> _Loop:
-    # Without importing trio: a program that runs on it has done so.
+def on_trio() -> bool:
+    """Say whether the caller runs on trio, and not on asyncio."""
+    # Without importing it: a program that runs on it has done so.
     trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
+    return trio is not None and trio.lowlevel.in_trio_run()
+
+
+def _this_loop() -> _Loop:
+    if on_trio():
+        trio = sys.modules["trio"]
         return _trio_loop(trio, trio.lowlevel.current_trio_token())
     import asyncio  # noqa: PLC0415  (not before it is used)
 

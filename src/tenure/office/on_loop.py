@@ -15,7 +15,8 @@ from tenure.core.events import Sealed, Stand
 from tenure.errors import TenureOver
 from tenure.model import Token
 from tenure.office.desk import Desk
-from tenure.office.mailbox import LoopMailbox
+from tenure.office.eligibility import Question
+from tenure.office.mailbox import Letters
 from tenure.office.sitting import Idle, Letter, Seal, Sitting, Start, StayBase, Waiting, tenure_over
 from tenure.office.tenure import Tenure
 from tenure.office.term import Term
@@ -24,27 +25,27 @@ from tenure.sinks.base import Sink
 T = TypeVar("T")
 
 
-class LoopSitting(Sitting):
-    """Used on one event loop at a time: the one that leads, or that last waited."""
+class LoopSitting(Letters[Letter], Sitting):
+    """Used on one event loop at a time: the one that leads, or that last waited. Its letters are its own."""
 
-    __slots__ = ("_mail", "_scope")
+    __slots__ = ("_loop", "_news", "_scope", "letters")
 
-    def __init__(self, desk: Desk, sinks: Sequence[Sink]) -> None:
-        self._mail: LoopMailbox[Letter] = LoopMailbox(self)
+    def __init__(self, desk: Desk, sinks: Sequence[Sink], eligible: Question | None = None) -> None:
+        super().__init__(desk, sinks, eligible)
         self._scope: anyio.CancelScope | None = None
-        super().__init__(desk, sinks, self._mail)
+
+    def sit(self) -> None:
+        self.expect_letters()
+        super().sit()
 
     def stop(self, term: Term) -> None:
-        self._mail.call(lambda: self._cancel(term))
-
-    def look_after(self) -> None:
-        self._mail.look_after()
+        self.call(lambda: self._cancel(term))
 
     def abandoned(self) -> None:
         """The loop is closed: no body runs there any more, and nobody will ever report its end."""
         if self._open is not None and not self.in_block:
             return  # Held between acquire and release, which may come from another loop.
-        for letter in self._mail.letters:
+        for letter in self.letters:
             self._opened(letter)
         self.body_over(stand_again=False)
 
@@ -63,10 +64,15 @@ class LoopSitting(Sitting):
     def tenure(self, term: Term) -> Tenure:
         return Tenure(self._desk, self.seat, term)
 
+    def stand(self) -> None:
+        """Begin to stand."""
+        self.seat.feed(Stand())
+
     async def lead(self, body: Callable[[Tenure], Awaitable[T]], *, once: bool) -> T:
         """Stand until a body has returned (once: until one tenure is over), and return what it returned."""
+        self.sit()
         try:
-            self.seat.feed(Stand())
+            self.stand()
             while (term := await self._wait_for_start()) is not None:
                 tenure = self.tenure(term)
                 with self.cover(term):
@@ -88,8 +94,9 @@ class LoopSitting(Sitting):
     async def take_office(self, wait_s: float | None) -> Term | None:
         """Stand, and return when the body may begin, which is the caller; None if another was in office all the time."""
         term: Term | None = None
+        self.sit()
         try:
-            self.seat.feed(Stand())
+            self.stand()
             with anyio.move_on_after(self.patience_s(wait_s)):
                 term = await self._wait_for_start(ask_once=wait_s == 0)
         finally:
@@ -115,7 +122,7 @@ class LoopSitting(Sitting):
             raise cut_short
 
     async def _wait_for_start(self, *, ask_once: bool = False) -> Term | None:
-        if self._sinks:
+        if self._sealed_first:
             await self._wait_sealing(ask_once=ask_once)
         else:  # A group of tasks costs as much as all the rest of taking office.
             while not _is_last(letter := await self._next(), ask_once=ask_once):
@@ -138,7 +145,7 @@ class LoopSitting(Sitting):
             await self.seal_sinks(attempt, token)
 
     async def _next(self) -> Letter:
-        return self._opened(await self._mail.get())
+        return self._opened(await self.get())
 
 
 def _is_last(letter: Letter, *, ask_once: bool) -> bool:

@@ -53,7 +53,11 @@ class ThreadSitting(Sitting):
         self._mail: ThreadMailbox[Letter] = ThreadMailbox()
         self._over = threading.Event()
         self._seals: set[asyncio.Task[None]] = set()
-        super().__init__(desk, sinks, self._mail)
+        super().__init__(desk, sinks)
+        self.sit()
+
+    def put(self, letter: Letter, /) -> None:
+        self._mail.put(letter)
 
     def seal(self, attempt: int, token: Token) -> None:
         for earlier in tuple(self._seals):

@@ -6,7 +6,7 @@ stop) goes to its ``Tenant``, which lives where the user called. The seat decide
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from random import random
 from typing import Any, Final, TypeVar
@@ -16,7 +16,7 @@ from tenure.core import events as on
 from tenure.core.candidate import Candidate
 from tenure.core.table import IDLE, LEADING
 from tenure.errors import ConfigError, Reason, StoreError
-from tenure.model import Ended, Grant, Wait
+from tenure.model import Ended, Grant, Token, Wait
 from tenure.office.crews import Crew, Renewal
 from tenure.office.rounds import broken, in_time, told_of_broken_store
 from tenure.office.tenant import Tenant
@@ -28,32 +28,14 @@ from tenure.timing import Timing
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("tenure")
 _TICK: Final = on.Tick()
+# One for all seats: most of the time nothing is under way for most of them.
+_NOTHING: Final[Mapping["asyncio.Task[None]", int]] = {}
 
 
 class Seat:
     """One candidate of one election in one process."""
 
-    __slots__ = (
-        "_asks",
-        "_granted",
-        "_idle",
-        "_kill",
-        "_kill_at",
-        "_left",
-        "_office",
-        "_tasks",
-        "_tenant",
-        "_term",
-        "_timing",
-        "_together",
-        "_watch",
-        "candidate",
-        "crew",
-        "due",
-        "renews_at",
-        "store",
-        "trouble",
-    )
+    __slots__ = ("_idle", "_kill", "_left", "_office", "_tasks", "_tenant", "_term", "_timing", "_together", "_watch", "candidate", "crew", "due", "renews_at", "store", "trouble")  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917  (a desk knows all of it, and nobody else makes seats)
         self,
@@ -68,14 +50,11 @@ class Seat:
         self.candidate, self._kill = candidate, kill
         self.crew: Crew | None = None  # in whose cohort the candidate is, or was
         self._together = store if isinstance(store, CanRenewTogether) else None
-        self._asks = store if isinstance(store, CanAskToResign) else None
         self.due: int | None = None  # as an Alarm
         self.renews_at: int | None = None  # with which round
-        self._kill_at: int | None = None
-        self._tasks: dict[asyncio.Task[None], int] = {}  # what is under way, and the attempt that it answers
+        self._tasks = _NOTHING  # what is under way, and the attempt that it answers
         self._watch: asyncio.Task[None] | None = None
         self._term: Term | None = None
-        self._granted: Grant | None = None  # what the last claim got
         self._idle = True
         self._left: asyncio.Event | None = None  # what who evicts it waits for
         self.trouble: StoreError | None = None  # why the store's last answer was none; None while it answers
@@ -89,6 +68,10 @@ class Seat:
     def feed_in(self, term: Term, event: on.Event) -> None:
         """Hand an event to the candidate, soon, unless that tenure is over by then."""
         self._office.call(self._step_in, term, event)
+
+    def leave(self, token: Token) -> None:
+        """Hear, soon, that the body has ended and that its candidate does not stand again."""
+        self._office.call(self._leave, token)
 
     def expect_progress(self, term: Term, by: int | None) -> None:
         """Set or lift the body's own deadline."""
@@ -112,6 +95,11 @@ class Seat:
     def _step_in(self, term: Term, event: on.Event) -> None:
         if self._term is term:
             self._step(event)
+
+    def _leave(self, token: Token) -> None:
+        if self.candidate.state is not LEADING:  # Else the body's own end says so, and nobody need tell it to stop.
+            self._step(on.Resign())
+        self._step(on.BodyEnded(token))
 
     def _step(self, event: on.Event) -> None:
         self._perform(self._stepped(event, self._office.clock.now()))
@@ -162,7 +150,8 @@ class Seat:
 
     def ring(self) -> None:
         """It is time for something."""
-        if self._kill is not None and self._kill_at is not None and self._office.clock.now() >= self._kill_at:
+        kill_at = self._kill_at
+        if self._kill is not None and kill_at is not None and self._office.clock.now() >= kill_at:
             self._kill()
         term = self._term
         progress_by = None if term is None else term.progress_by  # the body may lift it at any moment
@@ -171,6 +160,14 @@ class Seat:
             self._step(on.GiveUp(Reason.STALLED))
         else:
             self._step(_TICK)
+
+    @property
+    def _kill_at(self) -> int | None:
+        """When a body that was told to stop ends with its process; None: it does not."""
+        if self._kill is None or self._term is None or self._term.reason is None:
+            return None
+        # A quarter of the grace before the end: the kernel needs a moment, and nobody may be in office before.
+        return self._term.valid_until - self._timing.grace_ns // 4
 
     def look_after_time(self) -> None:
         """Be woken when there is something to do; by a round, if that is to renew with others."""
@@ -209,32 +206,28 @@ class Seat:
             self._term = Term(self.candidate.held)
             self._tenant.start(self._term)
 
-    def _stop_body(self, effect: do.StopBody) -> None:
+    def _stop_body(self, _: do.StopBody) -> None:
         term = self._term
         if term is not None:
-            term.reason = effect.reason
             term.progress_by = None
             self._tenant.stop(term)
-            if self._kill is not None:
-                # A quarter of the grace before the end: the kernel needs a moment, and nobody may be in office before.
-                self._kill_at = term.valid_until - self._timing.grace_ns // 4
 
     def _publish(self, effect: do.Publish) -> None:
         if isinstance(effect.fact, do.Left):
-            self._term = self._kill_at = None
+            self._term = None
         self._tenant.publish(effect.fact)
 
     # Requests
 
     def _ask(self, request: Coroutine[Any, Any, None], attempt: int = 0) -> "asyncio.Task[None]":
         task = self._office.loop.create_task(request)
-        self._tasks[task] = attempt
+        self._tasks = {**self._tasks, task: attempt}
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: "asyncio.Task[None]") -> None:
-        attempt = self._tasks.pop(task)
-        self._tasks = self._tasks or {}  # One that was emptied keeps its room.
+        attempt = self._tasks[task]
+        self._tasks = {other: its for other, its in self._tasks.items() if other is not task} or _NOTHING
         if not task.cancelled() and (error := task.exception()) is not None:
             told_of_broken_store(self._office.loop, error)
             self._step(on.Failed(attempt, definite=False))
@@ -243,7 +236,6 @@ class Seat:
     async def _claimed(self, effect: do.Claim) -> None:
         match await outcome_of(self._in_time("claim", self.store.claim(effect.bid))):
             case Ok(Grant() as grant):
-                self._granted = grant
                 self._hear(on.Granted(effect.attempt, grant))
             case Ok(Wait() as wait):
                 self._hear(on.MustWait(effect.attempt, wait))
@@ -283,7 +275,7 @@ class Seat:
             return
         if isinstance(outcome, Grant):
             self._hear(on.Granted(effect.attempt, outcome))
-            if self._asks is not None and self._asks.resign_asked(outcome):
+            if isinstance(self.store, CanAskToResign) and self.store.resign_asked(outcome):
                 self.asked_to_resign()
         elif isinstance(outcome, Ended):
             self._hear(on.Deposed(effect.grant.token))
@@ -306,14 +298,13 @@ class Seat:
                 self._miss(effect.attempt, failure)
 
     def _proclaim(self, term: Term, store: CanProclaim) -> None:
-        held = self._granted
-        if self._term is term and not term.proclaiming and held is not None and held.token == term.token:
+        if self._term is term and not term.proclaiming:
             term.proclaiming = True
-            self._ask(self._proclaimed(term, store, held))
+            self._ask(self._proclaimed(term, store))
 
-    async def _proclaimed(self, term: Term, store: CanProclaim, grant: Grant) -> None:
+    async def _proclaimed(self, term: Term, store: CanProclaim) -> None:
         said = term.address
-        outcome = await outcome_of(self._in_time("proclaim", store.proclaim(grant, said)))
+        outcome = await outcome_of(self._in_time("proclaim", store.proclaim(term.held.grant, said)))
         term.proclaiming = False
         if not isinstance(outcome, Ok):
             self._office.loop.call_later(self._timing.renew_every_ns / 1e9, self._proclaim, term, store)

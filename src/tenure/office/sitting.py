@@ -7,18 +7,21 @@ loop and a plain thread do alike stands here; how each waits and stops stands in
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tenure.core.effects import Fact
 from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed, Tick
 from tenure.errors import ConfigError, OutcomeUnknown, Reason, StaleToken, TenureOver, UnverifiedToken, redact
 from tenure.model import Token
 from tenure.office.desk import Desk
-from tenure.office.mailbox import Mailbox
+from tenure.office.eligibility import Eligibility, NotEligible, Question
 from tenure.office.tenure import Tenure
 from tenure.office.term import Term
 from tenure.sinks.base import Sink
 from tenure.timing import Seconds, to_ns
+
+if TYPE_CHECKING:
+    from tenure.office.seat import Seat
 
 _LOG: Final = logging.getLogger("tenure")
 
@@ -52,29 +55,51 @@ Letter = Seal | Start | Waiting | Idle
 
 
 class Sitting:
-    """What both kinds of sitting share. Its letters come through ``mail``."""
+    """What both kinds of sitting share. Nothing is taken before ``sit``."""
 
-    __slots__ = ("_desk", "_gone", "_mailbox", "_open", "_seal_trouble", "_sinks", "failure", "in_block", "seat")
+    __slots__ = (
+        "_desk",
+        "_gone",
+        "_open",
+        "_seal_trouble",
+        "_sealed_first",
+        "failure",
+        "in_block",
+        "last",
+        "seat",
+    )
 
-    def __init__(self, desk: Desk, sinks: Sequence[Sink], mail: Mailbox[Letter]) -> None:
-        self._desk, self._sinks, self._mailbox = desk, check_sinks(sinks), mail
+    def __init__(self, desk: Desk, sinks: Sequence[Sink], eligible: Question | None = None) -> None:
+        self._desk, sinks = desk, check_sinks(sinks)
+        # Who must not lead raises no fence either.
+        self._sealed_first = sinks if eligible is None else (Eligibility(eligible), *sinks)
         # Why standing had to end: a sink that can never be sealed, a closed store.
         self.failure: Exception | None = None
         # Why the office that was granted is not taken; None: it was not granted.
         self._seal_trouble: Exception | None = None
         self.in_block = False  # whether there is code of the caller's whose end ends the tenure
         self._open: Term | None = None  # a tenure whose body's end has not been reported
+        self.last: Term | None = None  # the tenure that was begun last
         self._gone = False
-        self.seat = desk.seat(self, fenced=bool(self._sinks))
+        self.seat: Seat
+
+    def sit(self) -> None:
+        """Take the seat. Raises ConfigError if somebody sits there."""
+        fenced = any(not isinstance(sink, Eligibility) for sink in self._sealed_first)
+        self.seat = self._desk.seat(self, fenced=fenced)
 
     # The seat's side: called on the office's thread
 
     def seal(self, attempt: int, token: Token) -> None:
         # Also where there is nothing to seal: an office is not taken for a caller whose thread or loop would not answer.
-        self._mailbox.put(Seal(attempt, token))
+        self.put(Seal(attempt, token))
+
+    def put(self, letter: Letter, /) -> None:
+        """Leave a letter for the user's side."""
+        raise NotImplementedError
 
     def start(self, term: Term) -> None:
-        self._mailbox.put(Start(term))
+        self.put(Start(term))
 
     def stop(self, term: Term) -> None:
         raise NotImplementedError
@@ -90,11 +115,11 @@ class Sitting:
 
     def wait(self) -> None:
         self._seal_trouble = None
-        self._mailbox.put(Waiting())
+        self.put(Waiting())
 
     def idle(self) -> None:
         self._desk.leave()
-        self._mailbox.put(Idle())
+        self.put(Idle())
 
     def publish(self, fact: Fact) -> None:
         self._desk.publish(fact)
@@ -105,18 +130,21 @@ class Sitting:
         """Take note of what a letter means for leaving."""
         match letter:
             case Start(term):
-                self._open = term
+                self._open = self.last = term
             case Idle():
                 self._gone = True
         return letter
 
     def body_over(self, *, stand_again: bool) -> None:
         """Report the end of the body. Nothing here waits: it must be said even while being cancelled."""
-        if not stand_again:
-            self.seat.feed(Resign())
-        if self._open is not None:
-            self.seat.feed(BodyEnded(self._open.token))
-            self._open = None
+        term, self._open = self._open, None
+        if term is None:
+            if not stand_again:
+                self.seat.feed(Resign())
+        elif stand_again:
+            self.seat.feed(BodyEnded(term.token))
+        else:
+            self.seat.leave(term.token)
 
     def is_loss(self, over: TenureOver, tenure: Tenure) -> bool:
         """Whether a body that raised ``over`` did so because its tenure is. It may have other tenures to raise about."""
@@ -129,12 +157,16 @@ class Sitting:
 
     async def seal_sinks(self, attempt: int, token: Token) -> None:
         """Raise every fence, and report what came of it."""
-        for sink in self._sinks:
+        for sink in self._sealed_first:
             self._seal_trouble = OutcomeUnknown(type(sink).__name__, "seal", "no answer in time")
-            self._seal_trouble = failure = await _failure_of(sink.seal(self._desk.fence, token))
+            self._seal_trouble = failure = await failure_of(sink.seal(self._desk.fence, token))
             match failure:
                 case None:
                     continue
+                case NotEligible():
+                    _LOG.info("%s: not eligible, so token %d is given back", self._desk.fence, token)
+                    self.seat.feed(Deposed(token))
+                    return
                 case StaleToken() | UnverifiedToken():  # With this token nobody can ever write.
                     self.seat.feed(Deposed(token))
                 case ConfigError():  # Asking again would not help: it is for the caller to mend.
@@ -205,8 +237,8 @@ def tenure_over(term: Term) -> TenureOver:
     return TenureOver(term.token, term.reason or Reason.LAPSED)
 
 
-async def _failure_of(call: Awaitable[object]) -> Exception | None:
-    """Await what the user wrote. The one place where any exception is caught: a sink may raise what it likes."""
+async def failure_of(call: Awaitable[object]) -> Exception | None:
+    """Await what the user wrote. The one place where any exception is caught: a sink, or a ``prepare``, may raise what it likes."""
     try:
         await call
     except Exception as error:  # noqa: BLE001

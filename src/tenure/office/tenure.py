@@ -97,6 +97,7 @@ class Tenure:
 
         Does nothing if this tenure is over, whoever leads now.
         """
+        self._term.resigned = True
         self._seat.feed_in(self._term, Resign())
 
     def give_up(self) -> None:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tenure.core.held import Held
+from tenure.model import Token
 
 if TYPE_CHECKING:
     from tenure.errors import Reason
@@ -17,18 +18,26 @@ class Term:
         "proclaiming",
         "progress_by",
         "progress_within_ns",
-        "reason",
-        "token",
+        "resigned",
     )
 
     def __init__(self, held: Held) -> None:
-        self.token = held.grant.token
-        self.held = held  # up to when it may be believed in, and how close it came to its end
-        self.reason: Reason | None = None  # why it must stop; None while it need not
+        self.held = held  # up to when it may be believed in, how close it came to its end, and why it must stop
+        self.resigned = False  # the body has asked to leave, and not to stand again
         self.progress_by: int | None = None  # the body's own deadline for its next sign of life
         self.progress_within_ns: int | None = None  # and how far ahead it sets it
         self.proclaiming = False  # a request that tells the store so is under way
         self.address = ""  # where the body last said that it is; the store may not know yet
+
+    @property
+    def token(self) -> Token:
+        """Its number."""
+        return self.held.grant.token
+
+    @property
+    def reason(self) -> "Reason | None":
+        """Why it must stop, or has ended; None while it need not."""
+        return self.held.reason
 
     @property
     def valid_until(self) -> int:

@@ -82,7 +82,7 @@ class SQLiteMark:
 
         self._path = os.fspath(database)
         self.name = f"sqlite mark {self._path}"
-        self._line = Line(partial(_connect, self._path), self.name)
+        self._line = Line(partial(connect_durably, self._path), self.name)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -105,7 +105,8 @@ class SQLiteMark:
         self._line.close()
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def connect_durably(path: str) -> sqlite3.Connection:
+    """Open a file for what must be on disk when it was acknowledged, and be read without waiting."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     # Readers then wait for nobody, and every request reads.
     connection.execute("PRAGMA journal_mode = WAL")

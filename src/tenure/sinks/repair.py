@@ -33,7 +33,7 @@ _MYSQL: Final = _Kind("mysql", "MySQLFences", "asyncmy", "tenure[mysql]")
 _REDIS: Final = _Kind("redis", "RedisFences", has_prefix=True)
 _ETCD: Final = _Kind("etcd", "EtcdFences", "hpack", "tenure[etcd]", has_prefix=True)
 _ZOOKEEPER: Final = _Kind("zookeeper", "ZooKeeperFences", has_prefix=True)
-_CONSUL: Final = _Kind("consul", "ConsulFences", "aiohttp", "tenure[consul]", has_prefix=True)
+_CONSUL: Final = _Kind("consul", "ConsulFences", has_prefix=True)
 _KINDS: Final = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,

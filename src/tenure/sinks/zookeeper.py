@@ -11,11 +11,10 @@ deleted and made anew, versions begin again, and an old leader's would fit one d
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote
 
 from tenure.clients.zookeeper import Code, Fault, Session, SessionOver, Settings, settings_of, told
 from tenure.clients.zookeeper.asking import Asking
-from tenure.clients.zookeeper.paths import make_path
+from tenure.clients.zookeeper.paths import make_path, one_name
 from tenure.clients.zookeeper.wire import (
     ANY_VERSION,
     Request,
@@ -191,12 +190,7 @@ class ZooKeeperSink(JudgingSink):
         return number_in(data, path, self.settings.address), stat.version, children
 
     def _path(self, fence: str) -> str:
-        return f"{self._fences}/{node_of(fence)}"
+        return f"{self._fences}/{one_name(fence)}"
 
     async def _open(self) -> Session:
         return await self._asking.session()
-
-
-def node_of(fence: str) -> str:
-    """Return one name, whatever the fence is called: ZooKeeper forbids some characters, and a slash would make two of it."""
-    return quote(fence, safe="").replace(".", "%2E")

@@ -12,14 +12,14 @@ The promises are checked by ``tenure.testing.check_store`` against the real engi
 7. A call that is cancelled leaves nothing behind: no waiter, no connection, no half-done request that it knows of.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from tenure.errors import OutcomeUnknown, StoreError
-from tenure.model import Bid, Ended, Grant, Holder, Incumbent, Wait
+from tenure.model import Bid, Conflict, Document, Ended, Grant, Holder, Incumbent, Version, Wait
 
 T = TypeVar("T")
 
@@ -131,10 +131,12 @@ class CanRenewTogether(Store, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """What came of the renewal of a group: all in it were renewed by a full ttl but those who have ended."""
+    """What came of the renewal of a group: all in it were renewed by a full ttl but those who are named here."""
 
     ended: AbstractSet[Bid]
     asked: Sequence[Grant]  # who found a word that asks it to leave, as ``CanAskToResign`` has it
+    # Whose renewals failed while others did not, where each is a request of its own. Of them nothing is known.
+    missed: Mapping[Bid, "No | Unknown"] = field(default_factory=dict)
 
 
 class Group(Protocol):
@@ -151,6 +153,8 @@ class Group(Protocol):
     async def renew(self) -> Roll:
         """Renew all who were in the group when this was called. Raises as ``renew`` does, and then nothing is known of any.
 
+        Where each is a request of its own, one that fails need not be all of them: the roll says whom it has missed.
+
         A tenure that has ended is named every time; it is never prolonged, whatever holds its office now.
         """
         ...
@@ -160,8 +164,11 @@ class Group(Protocol):
 class CanRenewGroups(CanRenewTogether, Protocol):
     """A store that keeps lists of whom to renew, so that a heartbeat costs it as much as has changed since the last one."""
 
-    def group(self) -> Group:
-        """Return a new group without anybody in it. It ends with the store."""
+    def group(self, within_ns: int) -> Group:
+        """Return a new group without anybody in it. It ends with the store.
+
+        Who renews it waits no longer than ``within_ns``: a store that asks for each by itself has then named whom it missed.
+        """
         ...
 
 
@@ -183,6 +190,26 @@ class CanList(Protocol):
 
     async def elections(self) -> list[ElectionStatus]:
         """Return every election that was ever held here, by name: who is in office, and who waits."""
+        ...
+
+
+@runtime_checkable
+class CanKeepDocuments(Protocol):
+    """A store that keeps documents: a value under a key, replaced by whoever names the version that is there.
+
+    Keys are names as elections have them, and no document is ever an election of the same name or any part of it. A version
+    is never given twice to one key, also if its value is once more what it was; ``document_contract`` checks it all.
+    """
+
+    async def fetch(self, key: str) -> Document | None:
+        """Return what is kept under ``key``, as the engine decides it (not a replica's memory); None: nothing."""
+        ...
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        """Write ``value`` if the document is at ``version`` (None: if there is none), durably and in one step.
+
+        Returns what was written, under its new version. A repeat of a swap that was carried out is a Conflict.
+        """
         ...
 
 

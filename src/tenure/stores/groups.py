@@ -8,17 +8,15 @@ from tenure.model import Bid, Ended, Grant
 from tenure.stores.base import CanAskToResign, CanRenewGroups, CanRenewTogether, Group, Roll
 
 
-def group_of(store: CanRenewTogether) -> Group:
-    """Return a new group of tenures in this store."""
-    return store.group() if isinstance(store, CanRenewGroups) else ListedGroup(store)
+def group_of(store: CanRenewTogether, within_ns: int) -> Group:
+    """Return a new group of tenures in this store, for whoever waits so long for a renewal."""
+    return store.group(within_ns) if isinstance(store, CanRenewGroups) else ListedGroup(store)
 
 
-class ListedGroup:
-    """A group that asks for each of its tenures by name, every time. The request is one; the work is that of many."""
+class Listing:
+    """The tenures of a group, and nothing else of them."""
 
-    def __init__(self, store: CanRenewTogether) -> None:
-        self._store = store
-        self._asks = store if isinstance(store, CanAskToResign) else None
+    def __init__(self) -> None:
         self._grants: dict[Bid, Grant] = {}
 
     def add(self, grant: Grant) -> None:
@@ -27,6 +25,15 @@ class ListedGroup:
     def discard(self, grant: Grant) -> None:
         if self._grants.get(grant.bid) == grant:
             del self._grants[grant.bid]
+
+
+class ListedGroup(Listing):
+    """A group that asks for each of its tenures by name, every time. The request is one; the work is that of many."""
+
+    def __init__(self, store: CanRenewTogether) -> None:
+        super().__init__()
+        self._store = store
+        self._asks = store if isinstance(store, CanAskToResign) else None
 
     async def renew(self) -> Roll:
         grants = list(self._grants.values())
@@ -62,7 +69,7 @@ class KeepsPlaces(Protocol[P]):
         ...
 
     async def keep(self, places: Sequence[P]) -> AbstractSet[P]:
-        """Renew all these places, and return those that are still there."""
+        """Renew all these places, and return those that are gone: mostly nobody is."""
         ...
 
 
@@ -71,19 +78,17 @@ class PlacedGroup(Generic[P]):
 
     def __init__(self, store: KeepsPlaces[P]) -> None:
         self._store = store
-        self._held: dict[Bid, tuple[Grant, P | None]] = {}  # None: it had ended before it came
+        self._held: dict[Grant, P | None] = {}  # None: it had ended before it came
 
     def add(self, grant: Grant) -> None:
-        self._held[grant.bid] = grant, self._store.place_of(grant)
+        self._held[grant] = self._store.place_of(grant)
 
     def discard(self, grant: Grant) -> None:
-        held = self._held.get(grant.bid)
-        if held is not None and held[0] == grant:
-            del self._held[grant.bid]
+        self._held.pop(grant, None)
 
     async def renew(self) -> Roll:
-        held = list(self._held.values())
-        kept = await self._store.keep([place for grant, place in held if place is not None and place.holds(grant)])
-        ended = [grant.bid for grant, place in held if place is None or place not in kept or not place.holds(grant)]
-        asked = [grant for grant, place in held if place is not None and place.resign_asked]
+        held = self._held.copy()
+        gone = await self._store.keep([place for grant, place in held.items() if place and place.holds(grant)])
+        ended = [grant.bid for grant, place in held.items() if not place or place in gone or not place.holds(grant)]
+        asked = [grant for grant, place in held.items() if place and place.resign_asked]
         return Roll(frozenset(ended), asked)

@@ -13,7 +13,7 @@ import anyio
 
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, Refused
-from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
+from tenure.model import Bid, Conflict, Document, Ended, Grant, Incumbent, Token, Version, Wait
 from tenure.stores.base import Expiry, Traits, Wake
 
 
@@ -48,6 +48,8 @@ class MemoryEngine:
         # One counter for all elections, and no record holds it: it survives the deletion of any record.
         self._last_token = 0
         self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._documents: dict[str, Document] = {}
+        self._swap_count = 0  # Over all documents, likewise.
 
     def claim(self, bid: Bid, now: int) -> Grant | Wait:
         record = self._records.setdefault(bid.election, _Record())
@@ -96,6 +98,17 @@ class MemoryEngine:
     def read(self, election: str, now: int) -> Incumbent | None:
         held = self.holding(election, now)
         return None if held is None else Incumbent(election, held.bid.holder, held.token, held.bid.advertise)
+
+    def fetch(self, key: str) -> Document | None:
+        return self._documents.get(key)
+
+    def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        current = self._documents.get(key)
+        if version != (None if current is None else current.version):
+            return Conflict(current)
+        self._swap_count += 1
+        self._documents[key] = written = Document(value, Version(str(self._swap_count)))
+        return written
 
     def may_help(self, wait: Wait, now: int) -> bool:
         """Say whether claiming again may help. A level, not an edge: no wake-up can be lost between answer and wait."""
@@ -239,6 +252,12 @@ class MemoryStore:
 
     async def read(self, election: str) -> Incumbent | None:
         return self._engine.read(election, self._clock.now())
+
+    async def fetch(self, key: str) -> Document | None:
+        return self._engine.fetch(key)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        return self._engine.swap(key, value, version)
 
     async def _news(self, election: str, expiry: int | None) -> None:
         """Return when the engine told of a change, or at ``expiry``."""

@@ -10,7 +10,7 @@ T = TypeVar("T")
 class Place(Protocol):
     """Whatever one thing at a time is done to."""
 
-    busy: "asyncio.Task[Any] | None"  # the request that is under way
+    busy: "asyncio.Future[Any] | None"  # the request that is under way
 
 
 class Turns:
@@ -24,15 +24,20 @@ class Turns:
 
         A release that overtook a put on its way would leave a key behind that nobody knows of.
         """
-        while place.busy is not None:
-            try:
-                await asyncio.wait([place.busy])
-            except asyncio.CancelledError:
-                work.close()
-                raise
+        await _free(place, work)
         place.busy = task = self.start(work)
         task.add_done_callback(lambda _: setattr(place, "busy", None))
         return await asyncio.shield(task)
+
+    async def passing(self, place: Place, work: Coroutine[Any, Any, T]) -> T:
+        """Do something likewise that may be given up half-way, with whoever waits for it. It needs no task of its own."""
+        await _free(place, work)
+        place.busy = ended = asyncio.get_running_loop().create_future()
+        try:
+            return await work
+        finally:
+            place.busy = None
+            ended.set_result(None)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Begin something that goes on also if its caller does not."""
@@ -50,3 +55,13 @@ class Turns:
         self._under_way.discard(task)
         if not task.cancelled():
             task.exception()  # Its caller may be gone, and then nobody else will ask.
+
+
+async def _free(place: Place, work: Coroutine[Any, Any, Any]) -> None:
+    """Wait until nothing is under way for a place."""
+    while place.busy is not None:
+        try:
+            await asyncio.wait([place.busy])
+        except asyncio.CancelledError:
+            work.close()
+            raise

@@ -9,10 +9,11 @@ from tenure.testing.memory_rig import MemoryRig
 from tenure.testing.rig import ContractBroken, Rig
 from tenure.testing.sink_contract import SINK_CONTRACT, check_sink, check_sink_promise
 from tenure.testing.sink_rig import SinkRig
-from tenure.testing.store_contract import CONTRACT, check_promise, check_store
+from tenure.testing.store_contract import CONTRACT, RESTARTING, check_promise, check_store
 
 __all__ = [
     "CONTRACT",
+    "RESTARTING",
     "SINK_CONTRACT",
     "ContractBroken",
     "MemoryRig",

@@ -4,6 +4,8 @@ Checked for every store that can renew together, whether it keeps the list itsel
 is told of nothing but its end, so a group that forgets to say so has a leader that goes on for ever.
 """
 
+from typing import Final
+
 from tenure.model import Ended
 from tenure.stores.base import CanRenewTogether, Group
 from tenure.stores.groups import group_of
@@ -11,13 +13,14 @@ from tenure.testing.rig import Candidate, Play, Promises, expect
 from tenure.testing.waiting_contract import CANCELLED_AFTER, cancelled
 
 GROUPS = Promises()
+_WITHIN_NS: Final = 60 * 10**9  # Nobody here looks at the time while a group is renewed.
 
 
 async def _crowd(play: Play, count: int) -> tuple[Group | None, list[Candidate]]:
     """Return a group, and candidates of as many elections on one store; None: it promises nothing of the kind."""
     (leader,) = await play.enter(1)
     store = leader.store
-    group = group_of(store) if isinstance(store, CanRenewTogether) else None
+    group = group_of(store, _WITHIN_NS) if isinstance(store, CanRenewTogether) else None
     return group, [Candidate(store, f"{play.election}/{number}", play.ttl_ns) for number in range(count)]
 
 

@@ -6,7 +6,8 @@ office in order, how long a dead holder may linger, which ttl is taken. Where a 
 one saw it begin: an engine may leave it to its observers to count (``Expiry.OBSERVER``).
 
 This file holds what concerns the office: who has it, under which token, until when. ``finding_contract`` holds what is told
-of it, ``group_contract`` what concerns those who renew together, and ``waiting_contract`` those who have not got it.
+of it, ``group_contract`` what concerns those who renew together, and ``waiting_contract`` those who have not got it;
+``document_contract`` is about what needs no office.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import anyio
 from tenure.errors import Refused, StoreError
 from tenure.model import Ended, Grant
 from tenure.stores.base import CanRenewTogether
+from tenure.testing.document_contract import DOCUMENTS
 from tenure.testing.finding_contract import FINDING
 from tenure.testing.group_contract import GROUPS
 from tenure.testing.rig import Candidate, Play, Promises, Rig, expect
@@ -319,5 +321,8 @@ async def _one_winner(play: Play) -> None:
 
 
 # What is told of the office comes second: nearly every other check asks for it.
-CONTRACT = Promises({"exclusive": OFFICE["exclusive"], **FINDING, **OFFICE, **GROUPS, **WAITING})
+CONTRACT = Promises({"exclusive": OFFICE["exclusive"], **FINDING, **OFFICE, **GROUPS, **WAITING, **DOCUMENTS})
 """Every promise by name, in the order in which ``check_store`` checks them."""
+
+RESTARTING = frozenset({"tokens-rise-through-restart", "documents-survive-restart"})
+"""The promises whose checks restart the engine: on one that is shared by several checks, they come last and alone."""

@@ -14,7 +14,10 @@ and never less.
 
 from tenure.web.asgi import FencedASGI
 from tenure.web.guard import Guard
+from tenure.web.leader import LeaderASGI
+from tenure.web.orders import OrdersWSGI
 from tenure.web.routes import Route
+from tenure.web.serving import serving
 from tenure.web.wsgi import FencedWSGI
 
-__all__ = ["FencedASGI", "FencedWSGI", "Guard", "Route"]
+__all__ = ["FencedASGI", "FencedWSGI", "Guard", "LeaderASGI", "OrdersWSGI", "Route", "serving"]

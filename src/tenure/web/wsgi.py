@@ -1,7 +1,6 @@
 """The guard in front of a WSGI application."""
 
 from collections.abc import Callable, Iterable, Iterator
-from http import HTTPStatus
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -42,9 +41,9 @@ class FencedWSGI:
         route = guard.route_of(method, paths)
         if route is None:
             return self._app(environ, start_response)
-        answer = route if isinstance(route, Refusal) else self._pass(route, environ, start_response)
+        passed = route if isinstance(route, Refusal) else self._pass(route, environ, start_response)
         # No longer under way if it is a refusal: a seal need not wait until whoever was refused has sent all of its body.
-        return _answer(environ, start_response, answer) if isinstance(answer, Refusal) else answer
+        return answer(environ, start_response, passed) if isinstance(passed, Refusal) else passed
 
     def _pass(self, route: Route, environ: "WSGIEnvironment", start_response: "StartResponse") -> "_Parts | Refusal":
         presented = self._guard.judge(_values(environ), route)
@@ -82,12 +81,12 @@ class FencedWSGI:
     def _seal(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         presented = self._guard.judge(_values(environ), None)
         if isinstance(presented, Refusal):
-            return _answer(environ, start_response, presented)
+            return answer(environ, start_response, presented)
         refusal = self._admit(presented)
         if refusal is None and not self._settled(presented):
             refusal = Refusal("busy", f"waited {self._guard.seal_within_s:g} s", presented.token)
         if refusal is not None:
-            return _answer(environ, start_response, refusal)
+            return answer(environ, start_response, refusal)
         start_response("204 No Content", [(HIGHEST, str(presented.token))])
         return []
 
@@ -144,7 +143,7 @@ class _Parts:
         else:
             return
         self._end()
-        yield from _answer(self._request.environ, self._request.begun, refusal)
+        yield from answer(self._request.environ, self._request.begun, refusal)
 
     def close(self) -> None:
         try:
@@ -169,14 +168,15 @@ def _values(environ: "WSGIEnvironment") -> list[str]:
     return [] if value is None else [value]
 
 
-def _answer(environ: "WSGIEnvironment", start_response: "StartResponse", refusal: Refusal) -> list[bytes]:
+def answer(environ: "WSGIEnvironment", start_response: "StartResponse", refusal: Refusal) -> list[bytes]:
+    """Say no, once what is left of the request has been read."""
     # A server that closes a connection with something unread in it resets it, and the client never sees the answer.
     length = environ.get("CONTENT_LENGTH") or ""
     if length.isdecimal() and len(length) <= _LENGTH_DIGITS_MAX:
         environ["wsgi.input"].read(min(int(length), _DRAIN_MAX_BYTES))
     elif length:
         refusal = Refusal("malformed", f"its Content-Length is no number of at most {_LENGTH_DIGITS_MAX} digits")
-    body, status = refusal.body, refusal.status
+    body = refusal.body
     headers = [*refusal.headers, ("Content-Length", str(len(body)))]
-    start_response(f"{status} {HTTPStatus(status).phrase}", headers)
+    start_response(refusal.status_line, headers)
     return [body]

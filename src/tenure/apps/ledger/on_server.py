@@ -9,7 +9,8 @@ from tenure.errors import Refused
 from tenure.model import Token
 from tenure.sinks.base import Bound
 from tenure.sinks.sql.dialect import Dialect
-from tenure.sinks.sql.on_loop import LoopDriver, LoopSink
+from tenure.sinks.sql.drivers import LoopDriver
+from tenure.sinks.sql.on_loop import LoopSink
 from tenure.sinks.sql.talk import Ask, Trouble, carry_out
 
 NOTHING: Final = Told([], 0)

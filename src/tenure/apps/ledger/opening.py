@@ -45,3 +45,8 @@ def open_ledger(url: str, *, idle_s: float = IDLE_S) -> Ledger:
                 from tenure.apps.ledger.on_mysql import MySQLLedger  # noqa: PLC0415
             return MySQLLedger(url, idle_s)
     raise ConfigError("database", redact(url), _RULE)
+
+
+def is_server(url: str) -> bool:
+    """Say whether a URL names a database that other machines can reach. It may be wrong in any other way."""
+    return not url.startswith("sqlite:")

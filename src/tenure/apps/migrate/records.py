@@ -4,49 +4,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from tenure.apps.ledger.base import Entry, Kind, Ledger
+from tenure.apps.ledger import tables
+from tenure.apps.ledger.base import Entry, Ledger
 from tenure.apps.migrate.plan import Record, State
 from tenure.apps.migrate.steps import Step
-from tenure.errors import ConfigError, Refused
+from tenure.errors import Refused
 from tenure.sinks.sql.talk import Ask
 
 TABLE: Final = "tenure_migration"
-# Each tells in which schema it is, and what keeps it.
-_WHERE: Final[dict[Kind, str]] = {
-    "sqlite": "SELECT 'main', '' FROM main.sqlite_master WHERE type = 'table' AND name = ?",
-    "postgresql": (
-        "SELECT s.nspname::text, '' FROM pg_class t JOIN pg_namespace s ON s.oid = t.relnamespace WHERE t.oid = to_regclass(?)"
-    ),
-    "mysql": "SELECT table_schema, engine FROM information_schema.tables WHERE table_schema = database() AND table_name = ?",
-}
 
 
 def create(ledger: Ledger) -> Entry[None]:
     """Make the table, unless it is there."""
-    if (yield from where(ledger)) is not None:
-        return
-    key, text, number, kept = ledger.words
+    key, text, number, _ = ledger.words
     columns = (
         f"step {number} PRIMARY KEY, name {text} NOT NULL, checksum {key} NOT NULL, state {key} NOT NULL, "
         f"token {number} NOT NULL, at {key} NOT NULL"
     )
-    if ledger.kind == "postgresql":
-        # CREATE IF NOT EXISTS is not safe against another one at the same time; a lock is.
-        yield Ask("SELECT pg_advisory_xact_lock(hashtext(?))", (TABLE,))
-    yield Ask(f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns}){kept}")
+    yield from tables.make(ledger, TABLE, columns)
 
 
 def where(ledger: Ledger) -> Entry["Records | None"]:
     """Find the table. Changes nothing."""
-    told = yield Ask(_WHERE[ledger.kind], (TABLE,))
-    if not told.rows:
-        return None
-    [(schema, kept)] = told.rows
-    if ledger.kind == "mysql" and kept != "InnoDB":
-        rule = "must be a table of InnoDB: another would keep the record of a step that was rolled back"
-        raise ConfigError("database", TABLE, rule)
-    mark = "`" if ledger.kind == "mysql" else '"'
-    return Records(f"{mark}{str(schema).replace(mark, mark * 2)}{mark}.{TABLE}")
+    name = yield from tables.where(ledger, TABLE)
+    return None if name is None else Records(name)
 
 
 def found(ledger: Ledger) -> Entry[list[Record]]:

@@ -35,7 +35,7 @@ IDLE_S = 20.0
 
 
 class StepFailed(TenureError):
-    """The database refused a step. Nothing of it was applied, unless it has no transaction. The steps before it stay."""
+    """A step was refused, or raised. Nothing of it was applied, unless it has no transaction. The steps before it stay."""
 
     def __init__(self, number: int, name: str, detail: str) -> None:
         self.number, self.name, self.detail = number, redact(name), redact(detail)
@@ -135,17 +135,34 @@ class Migration:
         # What a step sets for its session, such as a search path, ends with it: the next one has another connection.
         ledger = open_ledger(self._database, idle_s=IDLE_S)
         try:
-            if step.how is How.TRANSACTION:
-                await ledger.record(term, table.applied(step, term.token))
-            else:
-                await self.ledger.record(term, table.begun(step, term.token, again=again))
-                term.check()  # Nothing fences what comes now, so at least the clock is asked.
-                await ledger.ask(records.done(step), one_by_one=True)
-                await self.ledger.record(term, table.ended(step, term.token))
-        except Refused as refused:
-            raise StepFailed(step.number, step.name, refused.detail) from refused
+            with _Blamed(step):
+                if step.how is How.TRANSACTION:
+                    await ledger.record(term, table.applied(step, term.token))
+                else:
+                    await self.ledger.record(term, table.begun(step, term.token, again=again))
+                    term.check()  # Nothing fences what comes now, so at least the clock is asked.
+                    await ledger.ask(records.done(step), one_by_one=True)
+                    await self.ledger.record(term, table.ended(step, term.token))
         finally:
             await ledger.close()
+
+
+class _Blamed:
+    """What is refused, or raised by the step's own Python, is a step that failed. Whatever else is raised passes."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        step = self._step
+        if isinstance(error, Refused):
+            raise StepFailed(step.number, step.name, error.detail) from error
+        if isinstance(error, Exception) and not isinstance(error, TenureError) and (line := step.line_of(error)):
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            raise StepFailed(step.number, step.name, f"{told} ({step.file}, line {line})") from error
 
 
 @asynccontextmanager

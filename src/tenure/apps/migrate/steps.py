@@ -16,6 +16,7 @@ from enum import StrEnum
 from hashlib import sha256
 from inspect import iscoroutine
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Final
 
 from tenure.apps.ledger.base import Call, Kind, Statement
@@ -43,12 +44,18 @@ class Step:
 
     number: int
     name: str
+    file: str
     checksum: str
     how: How
     work: tuple[Statement | Call, ...]
 
     def __str__(self) -> str:
         return f"{self.number} {self.name}"
+
+    def line_of(self, error: BaseException) -> int | None:
+        """Return the line of this step, if it is Python, on which an error came about; None: it came about elsewhere."""
+        passed = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == self.file]
+        return passed[-1] if passed else None
 
 
 def steps_of(folder: Path, kind: Kind) -> list[Step]:
@@ -85,7 +92,7 @@ def _step(file: Path, kind: Kind) -> Step:
     text, checksum = _read(file)
     how = _how(file.name, text)
     work = _sql(file.name, text, kind, how) if parts["suffix"] == "sql" else (Call(_function(file.name, text, kind)),)
-    return Step(int(parts["number"]), parts["name"], checksum, how, work)
+    return Step(int(parts["number"]), parts["name"], file.name, checksum, how, work)
 
 
 def _read(file: Path) -> tuple[str, str]:

@@ -43,6 +43,15 @@ def check_command(command: str) -> None:
         raise CannotStart(command, code, detail)
 
 
+def open_standard_files() -> None:
+    """Open what was closed when we were started. Else a file of ours would get its number, and the command's output."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
 def script(path: str, *arguments: str) -> list[str]:
     """Return the command line that runs one of our scripts, isolated from the user's Python and quick to start."""
     return [sys.executable, "-I", "-S", path, *arguments]
@@ -119,15 +128,20 @@ class Command(Child):
     """The user's command: a starter that stands at a gate, until ``go``."""
 
     def __init__(
-        self, reaper: Reaper, command: Sequence[str], environment: Mapping[str, str], blocked: Iterable[signal.Signals]
+        self,
+        reaper: Reaper,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        blocked: Iterable[signal.Signals],
+        files: Iterable[tuple[Any, ...]] = (),
     ) -> None:
-        self._name = command[0]
+        self.name = command[0]
         self._gate, theirs = socket.socketpair()
         self._gate.setblocking(False)
         with theirs:
             theirs.set_inheritable(True)
             arguments = script(starter.__file__, str(theirs.fileno()), *command)
-            super().__init__(reaper, arguments, environment, blocked=blocked)
+            super().__init__(reaper, arguments, environment, file_actions=files, blocked=blocked)
 
     async def go(self) -> CannotStart | None:
         """Open the gate; return when the command runs, or has ended, or why it cannot be run."""
@@ -137,8 +151,8 @@ class Command(Child):
             while more := await loop.sock_recv(self._gate, _ERRNO_BYTES_MAX):
                 said += more
         if not said and await self.ended < SIGNALLED:  # It has ended by itself, and never was the command.
-            return CannotStart(self._name, NOT_EXECUTABLE, "tenure's own starter does not run, so it cannot start")
+            return CannotStart(self.name, NOT_EXECUTABLE, "tenure's own starter does not run, so it cannot start")
         if number := said[1:]:
             code = NOT_FOUND if int(number) == errno.ENOENT else NOT_EXECUTABLE
-            return CannotStart(self._name, code, f"cannot execute ({os.strerror(int(number))})")
+            return CannotStart(self.name, code, f"cannot execute ({os.strerror(int(number))})")
         return None

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -18,23 +19,30 @@ _START_WITHIN_S: Final = 10.0
 
 
 class Guardian:
-    """One guardian, and another one after it if need be. Used by one task at a time."""
+    """One guardian, and another one after it if need be."""
 
-    def __init__(self, reaper: Reaper) -> None:
-        self._reaper = reaper
+    def __init__(self, reaper: Reaper, *words: str) -> None:
+        """Each one that is started is given these ``words``: the names of the ready file, if there is one."""
+        self._reaper, self._words = reaper, words
         self._process: Child | None = None
         self._line: socket.socket | None = None
+        self._one_at_a_time = asyncio.Lock()
 
-    async def guard(self, group: int, deadline_ns: int) -> bool:
-        """Have the group killed if this process dies, or gives no later deadline in time. False: there was no answer."""
-        return await self._tell(f"{group} {deadline_ns}\n".encode())
+    async def tell(self, what: Callable[[], tuple[bool, Mapping[int, int]]]) -> bool:
+        """Say whether the ready file is to be shown, and which groups are to be killed if this process dies, or gives no later deadline.
 
-    async def withdraw(self) -> bool:
-        """Return when the guardian cannot kill the group any more: only then may the leader of the group be reaped.
-
-        One that does not answer is dead by then, and the answer is False.
+        Returns when that is in force: only then may the leader of a group be reaped that is no longer among them. ``what``
+        is called when it is about to be said. A guardian that does not answer is dead by then, and the answer is False if the next
+        one does not answer either.
         """
-        return await self._tell(b"0 0\n")
+        async with self._one_at_a_time:
+            for _ in range(2):
+                # Asked anew for the second one: what was true a second ago may be over.
+                show, deadlines_ns = what()
+                words = (f"{group} {deadline_ns}" for group, deadline_ns in deadlines_ns.items())
+                if await self._tell(f"{show:d} {' '.join(words)}\n".encode()):
+                    return True
+            return False
 
     def close(self) -> None:
         """Let the guardian end."""
@@ -60,7 +68,8 @@ class Guardian:
             nowhere = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (1, 2)]
             files = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *nowhere]
             everything = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-            process = Child(self._reaper, script(guardian.__file__), os.environ, file_actions=files, blocked=everything)
+            words = script(guardian.__file__, *self._words)
+            process = Child(self._reaper, words, os.environ, file_actions=files, blocked=everything)
         process.ended.add_done_callback(lambda _: process.reap())
         self._process, self._line = process, line
         return line

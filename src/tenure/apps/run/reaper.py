@@ -10,8 +10,10 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 SIGNALLED: Final = 128  # Shells add this to the number of the signal that a process died of.
@@ -20,10 +22,11 @@ SIGNALLED: Final = 128  # Shells add this to the number of the signal that a pro
 class Reaper:
     """Listens for the end of children on the running event loop."""
 
-    def __init__(self, on_stop: Callable[[int, int], None]) -> None:
-        """``on_stop`` is called with process and signal when a child was stopped."""
-        self._on_stop = on_stop
-        if sys.platform == "linux":
+    def __init__(self, *, adopts: bool = True) -> None:
+        """``adopts``: whatever ends is reaped. Not so where others in this process start children, and wait for them themselves."""
+        self.on_stop: Callable[[int, int], None] = lambda _pid, _number: None  # called when a child was stopped
+        self._adopts = adopts
+        if sys.platform == "linux" and adopts:
             # Orphans of the command come to us, not to process 1: many a container's never reaps, and a dead process that
             # nobody reaps keeps its group in being for as long as we are willing to wait for its end.
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -43,18 +46,28 @@ class Reaper:
         self._look()
 
     def _look(self) -> None:
+        if not self._adopts:
+            self._look_for_expected()
+            return
         try:
             while stopped := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG):
-                self._on_stop(stopped.si_pid, stopped.si_status)
+                self.on_stop(stopped.si_pid, stopped.si_status)
             # Peek first: a wait for any child would reap those that are expected. One that is not yet reaped hides the
             # others, which are looked for again afterwards.
             while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 if found.si_pid in self._expected:
-                    ended = self._expected[found.si_pid]
-                    if not ended.done():
-                        code = found.si_status if found.si_code == os.CLD_EXITED else SIGNALLED + found.si_status
-                        ended.set_result(code)
+                    self._tell(found)
                     break
                 os.waitpid(found.si_pid, 0)
         except ChildProcessError:
             pass  # There are no children.
+
+    def _look_for_expected(self) -> None:
+        for pid in list(self._expected):
+            if found := os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                self._tell(found)
+
+    def _tell(self, found: os.waitid_result) -> None:
+        ended = self._expected[found.si_pid]
+        if not ended.done():
+            ended.set_result(found.si_status if found.si_code == os.CLD_EXITED else SIGNALLED + found.si_status)

@@ -6,10 +6,7 @@ ends: then the director is gone.
 """
 
 import argparse
-import ctypes
-import json
 import os
-import signal
 import sys
 import threading
 from functools import partial
@@ -24,69 +21,12 @@ from anyio import to_thread
 import tenure
 from tenure.cli.demo.happening import What
 from tenure.cli.demo.ledger import Unfenced, next_payment, write
+from tenure.cli.demo.telling import ToldStore, end_with_the_director, say
 from tenure.core.effects import Elected, Fact, Left, Overstayed
-from tenure.model import Bid, Ended, Grant, Incumbent, Wait
 from tenure.sinks import SQLiteSink
-from tenure.stores.base import Store, Traits
 
 EXIT_STALE: Final = 3  # of a candidate that found out by the fence that it had been succeeded
-_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
-_STDIN, _STDOUT = 0, 1
-_CLOCK = tenure.BootClock()
-
-
-def say(what: What, **more: int | str) -> None:
-    """Tell the director. In one write, so that lines of different threads do not mix."""
-    line = json.dumps({"at_ns": _CLOCK.now(), "what": what, **more})
-    try:
-        os.write(_STDOUT, line.encode() + b"\n")
-    except BrokenPipeError:
-        os._exit(0)  # Nobody listens any more.
-
-
-class _ToldStore:
-    """A store that says when a claim was sent and granted, and when a renewal was: the hooks do not know that."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._waits_for: Incumbent | None = None
-
-    @property
-    def traits(self) -> Traits:
-        return self._store.traits
-
-    @property
-    def address(self) -> str:
-        return self._store.address
-
-    @property
-    def identity(self) -> str:
-        return self._store.identity
-
-    async def claim(self, bid: Bid) -> Grant | Wait:
-        sent_ns = _CLOCK.now()
-        answer = await self._store.claim(bid)
-        if isinstance(answer, Grant):
-            say(What.GRANTED, token=answer.token, sent_ns=sent_ns)
-        elif answer.incumbent != self._waits_for:  # A standby asks again now and then; that is no news.
-            self._waits_for = answer.incumbent
-            say(What.WAITS)
-        return answer
-
-    async def renew(self, grant: Grant) -> Grant | Ended:
-        answer = await self._store.renew(grant)
-        if isinstance(answer, Grant):
-            say(What.RENEWED, token=answer.token)
-        return answer
-
-    async def release(self, bid: Bid) -> None:
-        await self._store.release(bid)
-
-    async def changed(self, wait: Wait) -> None:
-        await self._store.changed(wait)
-
-    async def read(self, election: str) -> Incumbent | None:
-        return await self._store.read(election)
+_STDIN: Final = 0
 
 
 class _ToldSink:
@@ -153,18 +93,8 @@ async def _stand(name: str, store_path: Path, ledger_path: Path, ttl_s: float, *
     payer = _Payer(name, ledger_path, ledger)
     threading.Thread(target=payer.listen, daemon=True).start()
     async with tenure.open_store(f"sqlite://{quote(str(store_path))}") as opened:
-        election = tenure.Election(_ToldStore(opened.store), "demo/invoices", ttl=ttl_s, hooks=[_tell])
+        election = tenure.Election(ToldStore(opened.store), "demo/invoices", ttl=ttl_s, hooks=[_tell])
         await election.lead(payer.work, sinks=[_ToldSink(ledger)] if isinstance(ledger, SQLiteSink) else [])
-
-
-def _end_with_the_director() -> None:
-    """Have the kernel end this process with its parent: one that is frozen cannot see its standard input end.
-
-    Elsewhere than on Linux the rule for process groups does it, for this process leads a group of its own: a stopped
-    group that loses its last tie to its session is hung up.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
@@ -176,7 +106,7 @@ def main() -> None:
     parser.add_argument("ttl_s", type=float)
     parser.add_argument("--fenced", action="store_true")
     given = parser.parse_args()
-    _end_with_the_director()
+    end_with_the_director()
     try:
         anyio.run(partial(_stand, given.name, given.store, given.ledger, given.ttl_s, fenced=given.fenced))
     except tenure.StaleToken as stale:

@@ -6,20 +6,18 @@ be, and keeps the blow out of a renewal: a process frozen inside a transaction h
 would wait for it instead of succeeding it.
 """
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 from typing import Final
 
 from tenure.cli.demo import ledger
+from tenure.cli.demo.company import folder_of_the_demo
 from tenure.cli.demo.happening import Happening, StoryBroken, What
 from tenure.cli.demo.judge import UNFENCED_ACT
 from tenure.cli.demo.show import Show
 from tenure.cli.demo.stage import Scene, Stage
 from tenure.cli.demo.wording import PAUSE_TTLS
 from tenure.clock import BootClock
-from tenure.errors import ConfigError
 
 _FIRST: Final = "A"
 _OTHERS: Final = ("B", "C")
@@ -32,12 +30,8 @@ def play(ttl_s: float, show: Show) -> tuple[list[Happening], str | None]:
 
     Leaves neither a process nor a file behind, however it is left. Only if it is killed, its folder stays.
     """
-    try:
-        with TemporaryDirectory(prefix="tenure-demo-") as folder:
-            return _play(Path(folder), ttl_s, show)
-    except sqlite3.Error as error:
-        rule = f"must be a folder with room for the ledger of the demo: {error}"
-        raise ConfigError("TMPDIR", gettempdir(), rule) from None
+    with folder_of_the_demo() as folder:
+        return _play(folder, ttl_s, show)
 
 
 def _play(folder: Path, ttl_s: float, show: Show) -> tuple[list[Happening], str | None]:

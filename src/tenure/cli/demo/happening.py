@@ -14,7 +14,7 @@ class What(StrEnum):
     GRANTED = "granted"  # more: sent_ns, when the claim was sent
     SEALED = "sealed"
     ELECTED = "elected"
-    RENEWED = "renewed"
+    RENEWED = "renewed"  # more: sent_ns
     READY = "ready"  # about to pay: the invoice is chosen, the tenure checked, nothing sent
     SENDS = "sends"
     ACCEPTED = "accepted"  # more: total
@@ -26,6 +26,14 @@ class What(StrEnum):
     FROZEN = "frozen"
     WOKEN = "woken"
     KILLED = "killed"
+    LISTENS = "listens"  # a worker of the failover can be reached; more: url
+    LEADS = "leads"  # its body has begun
+    LOADED = "loaded"
+    WARMED = "warmed"
+    SERVES = "serves"
+    DELIVERED = "delivered"  # more: worker
+    REFUSED = "refused"  # more: worker, highest
+    ANSWERED = "answered"  # a client was, by the leader
     AUDITED = "audited"  # the ledger as its file has it; more: payments, total, faults
 
 

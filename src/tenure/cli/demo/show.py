@@ -34,7 +34,7 @@ _WIDTH_MAX: Final = 120
 _SVG_WIDTH: Final = 100
 
 
-class Show(Protocol):
+class Audience(Protocol):
     """Whoever looks on."""
 
     def happened(self, happening: Happening) -> None:
@@ -44,6 +44,10 @@ class Show(Protocol):
     def waiting(self, meaning: str) -> None:
         """The director waits for something."""
         ...
+
+
+class Show(Audience, Protocol):
+    """And who is told at the end what it came to."""
 
     def report(self, verdict: Verdict) -> None:
         """It is over."""

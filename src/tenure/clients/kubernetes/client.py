@@ -21,6 +21,7 @@ _OK: Final = (200, 201, 202)
 _BUSY_S: Final = 1.0
 # What any is given: one that says 0, or less, would be asked thousands of times a second.
 _BUSY_MIN_S: Final = 0.1
+_compact: Final = json.JSONEncoder(separators=(",", ":")).encode
 _READING: Final = {"Accept": "application/json"}
 _WRITING: Final = {**_READING, "Content-Type": "application/json"}
 
@@ -84,7 +85,7 @@ class KubernetesClient:
         """Send one request, and return the object that it is answered with. Raises StoreError."""
         clock = asyncio.get_running_loop().time
         until_s = clock() + min(self.timeout_s, within_s if within_s is not None else self.timeout_s)
-        text = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        text = None if body is None else _compact(body).encode()
         renewed = False
         while True:
             who = await self._who(operation, until_s)
@@ -112,11 +113,14 @@ class KubernetesClient:
     ) -> Answer:
         clock = asyncio.get_running_loop().time
         headers = {**who, **(_READING if text is None else _WRITING)}
-        try:
-            async with asyncio.timeout_at(until_s):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise Unreachable(self.address, operation, "too many requests were before this one") from None
+        if self._turn.locked():
+            try:
+                async with asyncio.timeout_at(until_s):
+                    await self._turn.acquire()
+            except TimeoutError:
+                raise Unreachable(self.address, operation, "too many requests were before this one") from None
+        else:
+            await self._turn.acquire()
         try:
             within_s = max(until_s - clock(), 0.001)
             self.request_count += 1
@@ -166,8 +170,7 @@ class KubernetesClient:
     async def _who(self, operation: str, until_s: float) -> Mapping[str, str]:
         """Return the headers that say who asks."""
         try:
-            async with asyncio.timeout_at(until_s):
-                return await self.access.credentials.headers()
+            return await self.access.credentials.headers(until_s)
         except TimeoutError:
             detail = (
                 "the exec plugin of the kubeconfig takes longer than a request may: give more by ?timeout=… in the URL"

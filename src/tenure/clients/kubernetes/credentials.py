@@ -43,8 +43,11 @@ class Credentials(Protocol):
         """The context with the certificate that says who asks, another one for another certificate. None: that of the access."""
         ...
 
-    async def headers(self) -> Mapping[str, str]:
-        """Return the headers that say who asks. Raises ConfigError if that cannot be found out."""
+    async def headers(self, until_s: float | None = None) -> Mapping[str, str]:
+        """Return the headers that say who asks. Raises ConfigError if that cannot be found out, and TimeoutError.
+
+        ``until_s`` is how long to wait for it, by the event loop; None: as long as it takes.
+        """
         ...
 
     async def renew(self, refused: Mapping[str, str]) -> bool:
@@ -60,7 +63,7 @@ class Fixed:
     def __init__(self, token: str | None, source: str) -> None:
         self._headers = bearer(token, "kubeconfig", source) if token else {}
 
-    async def headers(self) -> Mapping[str, str]:
+    async def headers(self, until_s: float | None = None) -> Mapping[str, str]:  # noqa: ARG002  (it is at hand)
         return self._headers
 
     async def renew(self, refused: Mapping[str, str]) -> bool:  # noqa: ARG002  (there is no other)
@@ -78,7 +81,7 @@ class TokenFile:
         self._headers: Mapping[str, str] = {}
         self._trusted = _content(ca) if ca is not None else b""
 
-    async def headers(self) -> Mapping[str, str]:
+    async def headers(self, until_s: float | None = None) -> Mapping[str, str]:  # noqa: ARG002  (it is at hand)
         if not self._headers:
             self._read()
         elif time.monotonic() - self._read_at_s > _REREAD_EVERY_S:
@@ -120,7 +123,7 @@ class Plugin:
     _until_s: float | None = None  # by the time of day, as the plugin says it; None: for as long as it is accepted
     _running: "asyncio.Task[Mapping[str, str]] | None" = None
 
-    async def headers(self) -> Mapping[str, str]:
+    async def headers(self, until_s: float | None = None) -> Mapping[str, str]:
         over = self._until_s is not None and time.time() > self._until_s - _PLUGIN_SPARE_S
         if self._headers is not None and not over:
             return self._headers
@@ -129,7 +132,8 @@ class Plugin:
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
             self._running.add_done_callback(lambda run: run.cancelled() or run.exception())
-        return await asyncio.shield(self._running)
+        async with asyncio.timeout_at(until_s):
+            return await asyncio.shield(self._running)
 
     async def renew(self, refused: Mapping[str, str]) -> bool:
         # The very same, not one like it: with a certificate there is no header, before and after it was replaced.

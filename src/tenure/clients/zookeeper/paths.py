@@ -1,11 +1,17 @@
 """Nodes that only lead to others."""
 
 from typing import Final
+from urllib.parse import quote
 
 from tenure.clients.zookeeper.session import Session
 from tenure.clients.zookeeper.wire import Acl, Code, Fault, create
 
 _DEPTH_MAX: Final = 1000
+
+
+def one_name(words: str) -> str:
+    """Return one name of a node, whatever the words are: ZooKeeper forbids some characters, and a slash would make two of it."""
+    return quote(words, safe="").replace(".", "%2E")
 
 
 async def make_path(session: Session, path: str, acl: Acl) -> None:

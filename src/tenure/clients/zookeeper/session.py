@@ -59,7 +59,7 @@ class Session:
         self._seen_zxid = 0
         self._endpoints = list(settings.endpoints)
         random.shuffle(self._endpoints)  # So that a thousand processes do not all begin with the first.
-        self._watchers: dict[str, list[Watcher]] = {}
+        self._watchers: dict[str, tuple[Watcher, ...]] = {}
         self._link: Link | None = None
         self._settled = asyncio.Event()  # there is a link, or there will never be one
         self._task: asyncio.Task[None] | None = None
@@ -130,22 +130,24 @@ class Session:
             answer.set_result(LinkLost(self.over or "the connection broke", in_doubt=False))
             return answer
         if watcher is not None:
-            self._watchers.setdefault(request.watched, []).append(watcher)
+            self._watchers[request.watched] = (*self._watchers.get(request.watched, ()), watcher)
         return self._link.send(request)
 
     async def result(self, answer: "asyncio.Future[T | Fault | LinkLost]") -> T:
         """Return the answer. Raises Fault, LinkLost or SessionOver."""
         value = await answer
-        if isinstance(value, Fault):
-            if value.code == Code.SESSION_EXPIRED:
+        if not isinstance(value, Fault | LinkLost):
+            return value
+        try:
+            if isinstance(value, Fault) and value.code == Code.SESSION_EXPIRED:
                 self._end("the session has expired")
                 raise SessionOver("the session has expired") from value
-            if value.code == Code.SESSION_MOVED and self._link is not None:
+            if isinstance(value, Fault) and value.code == Code.SESSION_MOVED and self._link is not None:
                 self._link.abort("the session was moved to another connection")
             raise value
-        if isinstance(value, LinkLost):
-            raise value
-        return value
+        finally:
+            # What is raised knows this frame, which must not know it: that would be garbage until somebody looks for cycles.
+            del value, answer
 
     async def ask(self, request: Request[T], watcher: Watcher | None = None) -> T:
         """Send one request and return its answer."""
@@ -154,11 +156,9 @@ class Session:
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
         """Tell ``watcher`` nothing any more."""
-        watchers = self._watchers.get(path, [])
-        if watcher in watchers:
-            watchers.remove(watcher)
-            if not watchers:
-                del self._watchers[path]
+        others = tuple(one for one in self._watchers.pop(path, ()) if one != watcher)
+        if others:
+            self._watchers[path] = others
 
     @property
     def heard_at(self) -> int:

@@ -16,27 +16,29 @@ Why a crash leaves both the fence and the file, or neither
 Until somebody takes the lock again, a reader who looks at the files alone may see the old content of a write that counts.
 
 Rules of this file
-1. Nothing is kept open between calls, and what a call has open is taken from a forked child (``lock.py``).
+1. What is kept open between calls (``kept.py``) is taken from a forked child (``lock.py``).
 2. An error before the rename that counts is ``Refused``: nothing has changed. After it, ``OutcomeUnknown``.
 """
 
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from functools import lru_cache
+from threading import Lock
+from typing import Final, NamedTuple, Self
 
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
 from tenure.model import Token
 from tenure.model import token as checked
 from tenure.sinks.files import lock, places
-from tenure.sinks.files.places import OWN, Place, place
-from tenure.sinks.files.record import RECORD_MAX_BYTES, Pending, Record, Rubbish, read, written
+from tenure.sinks.files.kept import RECORD, Kept
+from tenure.sinks.files.places import OWN, Place, Way
+from tenure.sinks.files.record import RECORD_MAX_BYTES, Pending, Record, Rubbish, written
 
 Change = Callable[[bytes | None], bytes]
 Content = bytes | Change | None
@@ -44,11 +46,11 @@ Content = bytes | Change | None
 
 WAIT_S: Final = 5.0
 _LOOK_AGAIN_S: Final = 0.002
-_RECORD, _RECORD_NEW = "fences.json", "fences.new"
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_RECORD_NEW: Final = "fences.new"
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FENCE_MAX: Final = 2048
+_MARKS_MAX: Final = 256
 
 
 class Folder:
@@ -56,7 +58,11 @@ class Folder:
 
     def __init__(self, path: str, name: str, wait_s: float) -> None:
         self.path, self.name, self._wait_s = path, name, wait_s
-        self._turn = lock.Turn()
+        self._turn = lock.Turn[Kept]()
+
+    def close(self) -> None:
+        """Let go of what is kept open. The next call opens it again."""
+        self._turn.kept = None
 
     def seal(self, fence: str, number: int, *, known_only: bool) -> None:
         """Raise the fence. Raises StaleToken, or UnverifiedToken where only known tokens are wanted."""
@@ -76,7 +82,7 @@ class Folder:
     @property
     def has_fences(self) -> bool:
         """Whether anything was ever fenced here. To look at: nothing is made by looking."""
-        return os.path.exists(os.path.join(self.path, OWN, _RECORD))  # noqa: PTH110, PTH118  (all of this file is paths in texts)
+        return os.path.exists(os.path.join(self.path, OWN, RECORD))  # noqa: PTH110, PTH118  (all of this file is paths in texts)
 
     def record(self, operation: str) -> Record:
         """Return all that the folder remembers, without the lock: the record is always whole."""
@@ -92,10 +98,10 @@ class Folder:
         self, fence: str, number: int, path: str | os.PathLike[str], content: Content, *, known_only: bool
     ) -> None:
         """Write or delete one file, if the fence admits the token."""
-        token, parts = _check(fence, number), places.parts_of(path)
-        # Named by its token: whoever raises the fence may remove those of lower ones, which can never land.
-        draft = _Draft(fence, token, parts, f"{_mark_of(fence)}-{token:020d}-{secrets.token_hex(8)}", content)
+        token, parts = _check(fence, number), places.parts_of(os.fspath(path))
         with self._opened("write") as desk:
+            # Named by its token: whoever raises the fence may remove those of lower ones, which can never land.
+            draft = _Draft(fence, token, parts, f"{_mark_of(fence)}-{token:020d}-{desk.serial()}", content)
             try:
                 if isinstance(content, bytes):
                     desk.put(draft.temp, content)
@@ -118,7 +124,7 @@ class Folder:
     def _land(self, desk: "_Desk", draft: "_Draft", *, known_only: bool) -> None:
         before = desk.settled()
         after = before.admit(draft.fence, draft.token, known_only=known_only)
-        with place(desk.root, draft.parts) as there:
+        with Way(desk.root, draft.parts) as there:
             found = there.found()
             if callable(draft.content):
                 desk.put(draft.temp, draft.content(_content_of(there, found)))
@@ -142,42 +148,11 @@ class Folder:
             desk.put_record(after)
         desk.sweep(_mark_of(draft.fence), draft.token)
 
-    @contextmanager
-    def _opened(self, operation: str) -> Iterator["_Desk"]:
-        """Open the folder and the one with its fences, which is made if it is not there."""
-        desk: _Desk | None = None
-        with ExitStack() as stack:
-            try:
-                root = os.open(self.path, _FOLDER)
-                stack.callback(os.close, root)
-                own = stack.enter_context(lock.opened(lambda: _open_own(root)))
-                desk = _Desk(self.name, root, own, operation)
-                yield desk
-            except OSError as error:
-                kind = OutcomeUnknown if desk is not None and desk.landed else Refused
-                raise kind(self.name, operation, _words(error)) from error
+    def _opened(self, operation: str) -> "_Desk":
+        return _Desk(self.path, self.name, self._turn, operation)
 
-    @contextmanager
-    def _locked(self, desk: "_Desk") -> Iterator[None]:
-        until = time.monotonic() + self._wait_s
-        turn = self._turn.lock  # A forked child has another one.
-        if not turn.acquire(timeout=self._wait_s):
-            raise self._busy(desk.operation)
-        try:
-            while not lock.try_lock(desk.own):
-                if time.monotonic() >= until:
-                    raise self._busy(desk.operation)
-                time.sleep(_LOOK_AGAIN_S)
-            try:
-                desk.check_own()
-                yield
-            finally:
-                lock.unlock(desk.own)
-        finally:
-            turn.release()
-
-    def _busy(self, operation: str) -> Unreachable:
-        return Unreachable(self.name, operation, f"somebody has kept {OWN} locked for {self._wait_s:g} s")
+    def _locked(self, desk: "_Desk") -> "_Locked":
+        return _Locked(self._turn.lock, desk, self._wait_s)  # A forked child has another one.
 
 
 class _Draft(NamedTuple):
@@ -190,31 +165,45 @@ class _Draft(NamedTuple):
     content: Content
 
 
+# Classes, and not generators with a decorator: these run around every write, right after a sync, when nothing is in the caches.
 class _Desk:
-    """The open folder during one call, and whether that call has passed the point at which it counts."""
+    """The open folder during one call, and whether that call has passed the point at which it counts.
 
-    def __init__(self, name: str, root: int, own: int, operation: str) -> None:
-        self.name, self.root, self.own, self.operation = name, root, own, operation
-        self.landed = False
+    An OSError that leaves it is what the caller is to know: Refused, or OutcomeUnknown.
+    """
+
+    def __init__(self, path: str, name: str, turn: lock.Turn[Kept], operation: str) -> None:
+        self.name, self.operation, self.landed = name, operation, False
+        try:
+            kept = turn.kept
+            if kept is None or not kept.is_current(path):
+                turn.kept = kept = Kept(path)
+        except OSError as error:
+            raise Refused(name, operation, _words(error)) from error
+        self._kept, self.root, self.own = kept, kept.root, kept.own
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        del self._kept  # An error that somebody keeps refers to this, and must not keep the folder open.
+        if isinstance(error, OSError):
+            raise (OutcomeUnknown if self.landed else Refused)(self.name, self.operation, _words(error)) from error
+
+    def serial(self) -> str:
+        """Return digits that no other write has."""
+        return self._kept.serial()
 
     def check_own(self) -> None:
         """Raise Refused if the folder that is open is not the one with the fences any more."""
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.lstat(OWN, dir_fd=self.root), os.fstat(self.own)):
-                return
-        raise Refused(self.name, self.operation, f"{OWN} was removed meanwhile, and the fences with it")
+        if not self._kept.has_fences:
+            raise Refused(self.name, self.operation, f"{OWN} was removed meanwhile, and the fences with it")
 
     def record(self) -> Record:
         try:
-            file = os.open(_RECORD, _READ, dir_fd=self.own)
-        except FileNotFoundError:
-            return Record()
-        with os.fdopen(file, "rb") as opened:
-            text = opened.read(RECORD_MAX_BYTES + 1)
-        try:
-            return read(text)
+            return self._kept.record()
         except Rubbish as error:
-            detail = f"{OWN}/{_RECORD} was edited: {error}. Mend it, and nothing is written until then"
+            detail = f"{OWN}/{RECORD} was edited: {error}. Mend it, and nothing is written until then"
             raise Refused(self.name, self.operation, detail) from error
 
     def settled(self) -> Record:
@@ -224,7 +213,7 @@ class _Desk:
             return record
         settled = replace(record, pending=None)
         try:
-            with place(self.root, places.parts_of(record.pending.path)) as there:
+            with Way(self.root, places.parts_of(record.pending.path)) as there:
                 with suppress(FileNotFoundError):  # Its writer had come so far.
                     self.take(record.pending, there)
                 os.fsync(there.folder)
@@ -262,7 +251,7 @@ class _Desk:
             raise ConfigError("folder", size, "has too many: use several folders")
         self.remove(_RECORD_NEW)  # of somebody who was killed
         self.put(_RECORD_NEW, text)
-        os.rename(_RECORD_NEW, _RECORD, src_dir_fd=self.own, dst_dir_fd=self.own)
+        os.rename(_RECORD_NEW, RECORD, src_dir_fd=self.own, dst_dir_fd=self.own)
         self.landed = True
         self.sync()
 
@@ -285,6 +274,41 @@ class _Desk:
                 self.remove(name)
 
 
+class _Locked:
+    """The lock of the folder, held for a block. Raises Unreachable if somebody else has kept it for so long."""
+
+    __slots__ = ("_desk", "_turn", "_wait_s")
+
+    def __init__(self, turn: Lock, desk: _Desk, wait_s: float) -> None:
+        self._turn, self._desk, self._wait_s = turn, desk, wait_s
+
+    def __enter__(self) -> None:
+        desk, until = self._desk, time.monotonic() + self._wait_s
+        if not self._turn.acquire(timeout=self._wait_s):
+            raise self._busy()
+        locked = False
+        try:
+            while not lock.try_lock(desk.own):
+                if time.monotonic() >= until:
+                    raise self._busy()
+                time.sleep(_LOOK_AGAIN_S)
+            desk.check_own()
+            locked = True
+        finally:
+            if not locked:
+                self.__exit__()
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            lock.unlock(self._desk.own)
+        finally:
+            self._turn.release()
+
+    def _busy(self) -> Unreachable:
+        desk = self._desk
+        return Unreachable(desk.name, desk.operation, f"somebody has kept {OWN} locked for {self._wait_s:g} s")
+
+
 def _check(fence: str, number: int) -> Token:
     if not fence or "\0" in fence:
         raise ConfigError("fence", repr(fence), "must have a name, without a NUL in it")
@@ -295,20 +319,10 @@ def _check(fence: str, number: int) -> Token:
     return checked(number)
 
 
+@lru_cache(_MARKS_MAX)
 def _mark_of(fence: str) -> str:
     """Return a name of fixed length, since a fence may have one that no file can have."""
     return hashlib.sha256(fence.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _open_own(root: int) -> int:
-    flags = _FOLDER | os.O_NOFOLLOW
-    try:
-        return os.open(OWN, flags, dir_fd=root)
-    except FileNotFoundError:
-        with suppress(FileExistsError):
-            os.mkdir(OWN, dir_fd=root)
-        os.fsync(root)
-        return os.open(OWN, flags, dir_fd=root)
 
 
 def _content_of(there: Place, found: os.stat_result | None) -> bytes | None:

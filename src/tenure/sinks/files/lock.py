@@ -10,36 +10,40 @@ that is killed. So a child lets go of all that its parent's threads have open he
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
+
+Kept = TypeVar("Kept")
 
 # Held while something is opened or closed, so that a child never inherits what is not noted yet. A signal's handler may fork.
 _NOTING = threading.RLock()
 _OPEN: set[int] = set()
-_TURNS: "WeakSet[Turn]" = WeakSet()
+_TURNS: "WeakSet[Turn[Any]]" = WeakSet()
 
 
-class Turn:
-    """Threads of this process queue up here, so that only one of them polls for the lock."""
+class Turn(Generic[Kept]):
+    """Threads of this process queue up here, so that only one of them polls for the lock; and what they have open for all of them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.kept: Kept | None = None
         _TURNS.add(self)
 
 
-@contextmanager
-def opened(open_it: Callable[[], int]) -> Iterator[int]:
-    """Open what may be locked, and close it. A child that is forked meanwhile has something in its place that leads nowhere."""
+def noted(open_it: Callable[[], int]) -> int:
+    """Open what may be locked. A child that is forked later has something in its place that leads nowhere."""
     with _NOTING:
         own = open_it()
         _OPEN.add(own)
-    try:
-        yield own
-    finally:
-        with _NOTING:
-            _OPEN.discard(own)
-            os.close(own)
+    return own
+
+
+def close(own: int) -> None:
+    """Close what was opened so."""
+    with _NOTING:
+        _OPEN.discard(own)
+        os.close(own)
 
 
 def try_lock(own: int) -> bool:
@@ -59,6 +63,7 @@ def unlock(own: int) -> None:
 def _after_fork() -> None:
     for turn in list(_TURNS):
         turn.lock = threading.Lock()  # A thread may have had it that is not there any more.
+        turn.kept = None
     if _OPEN:
         nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         for own in _OPEN:  # Whoever forked inside a write goes on with it here, and must fail: it is not the child's.

@@ -7,8 +7,7 @@ somebody puts there between the check and the write leads anywhere else.
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 from tenure.errors import ConfigError
@@ -16,6 +15,7 @@ from tenure.errors import ConfigError
 OWN = ".tenure"  # The folder in which the fences are kept; no path may lead there.
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PATHS_MAX = 256
 _RULE = "must be relative to the folder, and stay below it"
 
 
@@ -36,9 +36,9 @@ class Place(NamedTuple):
         return status
 
 
-def parts_of(path: str | os.PathLike[str]) -> tuple[str, ...]:
+@lru_cache(_PATHS_MAX)
+def parts_of(text: str) -> tuple[str, ...]:
     """Return the names on the way. Raises ConfigError for a path that could lead out of the folder."""
-    text = os.fspath(path)
     parts = tuple(part for part in text.split("/") if part not in {"", "."})
     if not parts or text.startswith("/") or text.endswith("/") or ".." in parts or "\0" in text:
         raise ConfigError("path", repr(text), _RULE)
@@ -51,23 +51,30 @@ def parts_of(path: str | os.PathLike[str]) -> tuple[str, ...]:
     return parts
 
 
-@contextmanager
-def place(root: int, parts: tuple[str, ...]) -> Iterator[Place]:
-    """Open the folder that the last of ``parts`` is in. Raises ConfigError if one of the others is not a folder."""
-    opened: list[int] = []
-    try:
-        here = root
+class Way:
+    """The way to a file: ``with Way(root, parts) as place``. Raises ConfigError if what the last part is in is not a folder."""
+
+    __slots__ = ("_opened", "_parts", "_root")
+
+    def __init__(self, root: int, parts: tuple[str, ...]) -> None:
+        self._root, self._parts = root, parts
+        self._opened: list[int] = []
+
+    def __enter__(self) -> Place:
+        here, parts = self._root, self._parts
         for part in parts[:-1]:
             try:
                 here = os.open(part, _FOLDER, dir_fd=here)
             except OSError as error:
+                self.__exit__()
                 if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
                     raise
                 raise ConfigError(
                     "path", "/".join(parts), f"{part} must be a folder that exists, and no link"
                 ) from error
-            opened.append(here)
-        yield Place(here, parts[-1])
-    finally:
-        for folder in opened:
+            self._opened.append(here)
+        return Place(here, parts[-1])
+
+    def __exit__(self, *_: object) -> None:
+        for folder in self._opened:
             os.close(folder)

@@ -25,7 +25,7 @@ class BlockingFiles:
 
     def write_bytes(self, path: Path, content: bytes) -> None:
         """Replace the file, or make it. Its folder must be there; the mode of a file that is replaced stays."""
-        self._write(path, bytes(memoryview(content)))
+        self._write(path, _as_bytes(content))
 
     def write_text(self, path: Path, content: str) -> None:
         """Replace the file by a text in UTF-8, or make it."""
@@ -62,7 +62,7 @@ class BoundFiles:
 
     async def write_bytes(self, path: Path, content: bytes) -> None:
         """Replace the file, or make it. Its folder must be there; the mode of a file that is replaced stays."""
-        await self._write(path, bytes(memoryview(content)))
+        await self._write(path, _as_bytes(content))
 
     async def write_text(self, path: Path, content: str) -> None:
         """Replace the file by a text in UTF-8, or make it."""
@@ -103,6 +103,10 @@ class FileSink(JudgingSink):
     def __repr__(self) -> str:
         return f"<{self.folder.name}>"
 
+    def close(self) -> None:
+        """Let go of the folder, which is kept open between calls, so that its disk can be unmounted. It may be used again."""
+        self.folder.close()
+
     def bind(self, term: Bound) -> BoundFiles:
         """Return the folder as ``term`` may use it. It fails once that tenure has been succeeded."""
         return BoundFiles(self, term)
@@ -116,6 +120,11 @@ class FileSink(JudgingSink):
         # Abandoned if it is cancelled: a late seal harms nobody, and a leader that is over must not wait for a lock.
         seal = partial(self.folder.seal, fence, token)
         await self.admitted(fence, token, partial(_in_thread, seal, abandon=True))
+
+
+def _as_bytes(content: bytes) -> bytes:
+    """Return a copy of what is only like bytes: its owner may change it meanwhile."""
+    return content if type(content) is bytes else bytes(memoryview(content))
 
 
 async def _in_thread(call: Callable[..., None], known_only: bool, *, abandon: bool) -> None:

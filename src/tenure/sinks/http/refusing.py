@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final, Protocol
 
 from tenure.errors import OutcomeUnknown, Refused, StaleToken, TenureError, Unreachable, UnverifiedToken
@@ -48,6 +49,11 @@ class Refusal:
     def status(self) -> int:
         """The HTTP status."""
         return _WORDS[self.word][0]
+
+    @property
+    def status_line(self) -> str:
+        """The status as WSGI has it."""
+        return f"{self.status} {HTTPStatus(self.status).phrase}"
 
     @property
     def headers(self) -> list[tuple[str, str]]:

@@ -69,7 +69,7 @@ class MySQLFences(SqlFences):
                 raise
             yield Ask(REPAIRS)
         # Nobody can check a token while the row is ours, so it is ours no longer than this if we are frozen.
-        yield from self.dialect.settings(WAIT_MS)
+        yield from self.dialect.settings(WAIT_MS, is_own=True)
         yield Ask(f"SET SESSION innodb_lock_wait_timeout = {WAIT_MS // 1000:d}")
 
     def _lowered(self, repair: Repair) -> Talk[None]:

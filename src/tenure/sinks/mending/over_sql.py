@@ -8,7 +8,7 @@ from typing import Any, Final
 from tenure.errors import OutcomeUnknown, Refused, StoreError, Unreachable
 from tenure.sinks.repairing import Fences, Repair
 from tenure.sinks.sql.dialect import Dialect
-from tenure.sinks.sql.on_loop import LoopDriver
+from tenure.sinks.sql.drivers import LoopDriver
 from tenure.sinks.sql.talk import T, Talk, Trouble, carry_out
 
 # As long as a seal waits for transactions that have checked their token. Writers queue behind whoever waits, so no longer.

@@ -7,10 +7,11 @@ from urllib.parse import unquote
 
 from tenure.clients.zookeeper import Code, Fault, Session, settings_of, told
 from tenure.clients.zookeeper.asking import Asking
+from tenure.clients.zookeeper.paths import one_name
 from tenure.clients.zookeeper.wire import Request, create, delete, get_children, get_data, multi, set_data, sync
 from tenure.clock import BootClock
 from tenure.sinks.mending.over_keys import Found, KeyFences, Swap
-from tenure.sinks.zookeeper import CAME_BETWEEN, FENCES, SESSION_MS, node_of
+from tenure.sinks.zookeeper import CAME_BETWEEN, FENCES, SESSION_MS
 
 _ZERO: Final = b"%020d" % 0
 
@@ -40,7 +41,7 @@ class ZooKeeperFences(KeyFences[Session, Mark]):
             await asking.close()
 
     def key_of(self, fence: str) -> str:
-        return f"{self.fences}/{node_of(fence)}"
+        return f"{self.fences}/{one_name(fence)}"
 
     async def values(self, client: Session) -> Mapping[str, bytes]:
         _, mark = await self.found(client, self.fences, "read")

@@ -60,6 +60,9 @@ class PyMySQLDriver:
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         return said(raw, ask)
 
+    def is_own(self, raw: FencedConnection) -> bool:  # noqa: ARG002
+        return True  # Poolers of this protocol give a session away only with what was set in it.
+
     def is_inside(self, raw: FencedConnection) -> bool:  # noqa: ARG002
         return True  # Every statement begins a transaction, if there is none.
 

@@ -54,14 +54,15 @@ class PostgresDialect:
 
     needs_helper = False  # A seal sees by itself who has the lock, also when it has stopped to wait.
 
-    def settings(self, idle_ms: int) -> Talk[None]:  # noqa: ARG002
-        yield from ()  # Behind a pooler a session is shared with strangers: each transaction is told, and nothing stays.
+    def settings(self, idle_ms: int, *, is_own: bool) -> Talk[None]:
+        if is_own:  # Behind a pooler a session is shared with strangers: each transaction is told, and nothing stays.
+            yield Ask(f"SET idle_in_transaction_session_timeout = {idle_ms:d}")
 
     def set_up(self) -> Talk[None]:
         yield Ask(f"BEGIN ISOLATION LEVEL READ COMMITTED;\n{SET_UP}COMMIT")
 
     def begin(self, opening: Opening) -> list[Ask]:
-        return [_begin(opening.isolation, opening.fence, opening.token, opening.idle_ms)]
+        return [_begin(opening.isolation, opening.fence, opening.token, 0 if opening.is_own else opening.idle_ms)]
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
         try:
@@ -192,8 +193,8 @@ def _begin(isolation: str, fence: str, token: int, idle_ms: int) -> Ask:
         raise ConfigError("isolation", isolation, f"must be one of {', '.join(LEVELS[1:])}")
     level = f" ISOLATION LEVEL {isolation.upper()}" if isolation else ""
     # In one message. SET and not set_config: it takes no snapshot, so the view is that of the caller's first statement.
-    told = f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms:d}; SET LOCAL {setting_of(fence)} = '{token:d}'"
-    return Ask(f"BEGIN{level}; {told}", turn="begin")
+    limit = f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms:d}; " if idle_ms else ""
+    return Ask(f"BEGIN{level}; {limit}SET LOCAL {setting_of(fence)} = '{token:d}'", turn="begin")
 
 
 @lru_cache(_TEXTS_MAX)

@@ -1,7 +1,6 @@
 """PostgreSQL by asyncpg: a driver for ``LoopSink``."""
 
 import asyncio
-from collections.abc import Awaitable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,29 +14,99 @@ _CLOSE_S: Final = 2
 _TEXTS_MAX: Final = 256
 # Asked without a parameter, so that nothing is prepared for it. What it did says what it found: "SELECT 1" or "SELECT 0".
 _IS_DIRECT: Final = "SELECT 1 WHERE pg_backend_pid() = {}"
+# Those whose protocol was read and tested. With any other each BEGIN is sent by itself.
+_IS_KNOWN: Final = asyncpg.__version__.rpartition(".")[0] in {"0.30", "0.31", "0.32"}
+# What asyncpg asks of its protocol without anything being said to the server in this session, but for a good-bye.
+_SAY_NOTHING: Final = {
+    *("get_server_pid", "get_settings", "get_record_class", "_get_timeout", "backend_pid", "backend_secret"),
+    *("is_connected", "is_closed", "abort", "close"),
+}
+_FAILED: Final = "current transaction is aborted, commands ignored until end of transaction block"
 # The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 
+class _Unbegun:
+    """Stands in the place of asyncpg's protocol until BEGIN has been answered: whatever is asked of it has BEGIN sent before.
+
+    Everything that asyncpg says to a server goes through its protocol, which it looks up when it speaks. So it is decided then, and not
+    when a coroutine, a cursor, a statement or a transaction was made, which may have been in an earlier block.
+
+    If BEGIN fails, or what came in one message with it, the transaction has failed; but the server may not have begun one, for
+    instance if it could not read the statement. Then it is refused here what the server would have refused.
+    """
+
+    __slots__ = ("_begin", "_connection", "protocol", "was_sent")
+
+    def __init__(self, connection: "FencedConnection", protocol: Any, begin: str) -> None:
+        self._connection, self.protocol, self._begin = connection, protocol, f"{begin}; "
+        self.was_sent = False
+
+    def is_in_transaction(self) -> bool:
+        return True
+
+    async def query(self, query: str, limit_s: float | None) -> Any:
+        if self.was_sent:
+            raise asyncpg.InFailedSQLTransactionError(_FAILED)
+        self.was_sent = True
+        try:
+            status = await self.protocol.query(self._begin + query, limit_s)
+        except asyncpg.PostgresError as error:
+            if self.protocol.is_in_transaction():
+                self._connection.begun(self)
+            # What it points at is to be found in the caller's own words.
+            place = getattr(error, "position", None) or ""
+            if place.isdigit() and int(place) > len(self._begin):
+                error.position = str(int(place) - len(self._begin))
+            raise
+        self._connection.begun(self)
+        return status
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self.protocol, name)
+        if name in _SAY_NOTHING:
+            return asked
+
+        async def begun_before(*args: Any, **kwargs: Any) -> Any:
+            await self.query("", None)
+            return await asked(*args, **kwargs)
+
+        return begun_before
+
+
 class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
-    """The connection that a sink gives out. The transaction on it is one of asyncpg's, so ``transaction()`` inside nests."""
+    """The connection that a sink gives out. asyncpg knows of the transaction on it, so ``transaction()`` inside nests.
 
-    top: Any = None
-    begin_sql = ""
+    BEGIN may go in one message with the first statement, which saves a third of what a small transaction says to the server and
+    hears from it. Nothing may reach the server before it, or it would be committed by itself.
+    """
+
     is_pooled = False
+    _protocol: Any
 
-    def execute(self, query: str, *args: Any, timeout: float | None = None) -> Awaitable[str]:
-        """Execute, but for a ROLLBACK where there is nothing to roll back.
+    def enter(self, begin: str, *, is_late: bool) -> None:
+        """Have asyncpg know of the transaction that ``begin`` begins; if it is late, it is sent with the first statement."""
+        # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made.
+        self._top_xact = self.transaction(isolation=_level_of(begin))
+        if is_late:
+            self._protocol = _Unbegun(self, self._protocol, begin)
 
-        A sink commits by a message of its own, and has asyncpg forget the transaction by rolling it back. It begins by one of its
-        own, too, which has more in it than asyncpg's. It is not a coroutine of ours: every statement would pay for that.
-        """
-        if query.startswith("ROLLBACK;") and not self.is_in_transaction():
-            return _rolled_back()
-        if self.begin_sql:
-            query, self.begin_sql = self.begin_sql, ""
-        done: Awaitable[str] = super().execute(query, *args, timeout=timeout)
-        return done
+    def begun(self, unbegun: _Unbegun) -> None:
+        """Put asyncpg's protocol into its place again, unless the connection was closed in the meantime."""
+        if self._protocol is unbegun:
+            self._protocol = unbegun.protocol
+
+    def leave(self) -> bool:
+        """Have asyncpg know of no transaction. Returns whether the server may have begun one."""
+        self._top_xact, unbegun = None, self._protocol
+        if not isinstance(unbegun, _Unbegun):
+            return bool(self.is_closed() or self.is_in_transaction())
+        self._protocol = unbegun.protocol
+        return unbegun.was_sent
+
+    def is_left(self) -> bool:
+        """Say whether no transaction is open here, nor one of asyncpg's about to be."""
+        return not self.is_closed() and not self.is_in_transaction() and self._top_xact is None
 
 
 class AsyncpgDriver:
@@ -86,8 +155,12 @@ class AsyncpgDriver:
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         try:
             if ask.turn == "begin":
-                raw.top, raw.begin_sql = raw.transaction(isolation=_level_of(ask.sql)), ask.sql
-                await raw.top.start()
+                if not raw.is_left():
+                    raise Trouble(
+                        "", "the connection is closed, or something was begun on it from outside", was_sent=False
+                    )
+                raw.enter(ask.sql, is_late=False)
+                await raw.execute(ask.sql)
             elif ask.turn == "end":
                 await self._end(raw, ask.sql)
             elif ask.parameters:
@@ -98,6 +171,12 @@ class AsyncpgDriver:
             raise _trouble(error) from error
         return []
 
+    def postpone(self, raw: FencedConnection, ask: Ask) -> bool:
+        if ask.turn != "begin" or not _IS_KNOWN or raw.is_pooled or raw.is_closed():
+            return False
+        raw.enter(ask.sql, is_late=True)
+        return True
+
     async def _rows(self, raw: FencedConnection, ask: Ask) -> Rows:
         if not raw.is_pooled or raw.is_in_transaction():
             return [tuple(row.values()) for row in await raw.fetch(ask.sql, *ask.parameters)]
@@ -107,15 +186,18 @@ class AsyncpgDriver:
     async def _end(self, raw: FencedConnection, sql: str) -> None:
         if sql != "ROLLBACK":
             await raw.execute(sql)
-        top, raw.top = raw.top, None
-        if top is not None:
-            await top.rollback()
+            raw.leave()
+        elif raw.leave():
+            await raw.execute(sql)
+
+    def is_own(self, raw: FencedConnection) -> bool:
+        return not raw.is_pooled
 
     def is_inside(self, raw: FencedConnection) -> bool:
         return bool(raw.is_closed() or raw.is_in_transaction())
 
     def is_usable(self, raw: FencedConnection) -> bool:
-        return not raw.is_closed() and not raw.is_in_transaction() and raw.top is None
+        return raw.is_left()
 
     def trouble(self, error: BaseException) -> Trouble | None:
         return _trouble(error) if isinstance(error, _ERRORS) else None
@@ -134,10 +216,6 @@ class AsyncpgDriver:
 
     async def settle(self) -> None:
         await asyncio.gather(*self._closing)
-
-
-async def _rolled_back() -> str:
-    return "ROLLBACK"
 
 
 @lru_cache(_TEXTS_MAX)

@@ -23,6 +23,8 @@ _RULE: Final = "must not be used inside: what came before would not be fenced"
 class FencedConnection(psycopg.Connection[Any]):
     """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
 
+    is_pooled = False
+
     def commit(self) -> None:
         """Refuse: a sink commits, together with the check."""
         raise ConfigError("transaction", "commit", _RULE)
@@ -34,6 +36,8 @@ class FencedConnection(psycopg.Connection[Any]):
 
 class AsyncFencedConnection(psycopg.AsyncConnection[Any]):
     """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
+
+    is_pooled = False
 
     async def commit(self) -> None:
         """Refuse: a sink commits, together with the check."""
@@ -56,9 +60,13 @@ class _Psycopg:
         self._may_prepare_nothing = "prepare_threshold" not in settings
         self._dsn, self._settings = dsn, {"connect_timeout": _OPEN_S, **settings, "autocommit": True}
 
-    def _tell_apart(self, raw: psycopg.BaseConnection[Any], server_pid: tuple[int, ...] | None) -> None:
-        if self._may_prepare_nothing and server_pid != (raw.info.backend_pid,):
+    def _tell_apart(self, raw: "FencedConnection | AsyncFencedConnection", server_pid: tuple[int, ...] | None) -> None:
+        raw.is_pooled = server_pid != (raw.info.backend_pid,)
+        if self._may_prepare_nothing and raw.is_pooled:
             raw.prepare_threshold = None
+
+    def is_own(self, raw: "FencedConnection | AsyncFencedConnection") -> bool:
+        return not raw.is_pooled
 
     def is_inside(self, raw: psycopg.BaseConnection[Any]) -> bool:
         # Whether it is still there is for the server to say.
@@ -128,6 +136,9 @@ class AsyncPsycopgDriver(_Psycopg):
             return await cursor.fetchall() if ask.parameters and cursor.description else []
         except psycopg.Error as error:
             raise _told(error) from error
+
+    def postpone(self, raw: AsyncFencedConnection, ask: Ask) -> bool:  # noqa: ARG002
+        return False
 
     async def close(self, raw: AsyncFencedConnection) -> None:
         await raw.close()

@@ -9,13 +9,17 @@ Worded = tuple[str, dict[str, Any]]
 
 
 class Opening(NamedTuple):
-    """How a transaction is to begin. Isolation, empty: as the server does. Presented: what this connection has shown last."""
+    """How a transaction is to begin. Isolation, empty: as the server does. Presented: what this connection has shown last.
+
+    ``is_own``: the session is the sink's alone, and was told its limits when it was opened.
+    """
 
     isolation: str
     fence: str
     token: int
     presented: tuple[str, int]
     idle_ms: int
+    is_own: bool
 
 
 class Unready(Exception):
@@ -28,8 +32,8 @@ class Dialect(Protocol):
     What else went wrong stays a Trouble, and ``failure`` says what that means.
     """
 
-    def settings(self, idle_ms: int) -> Talk[None]:
-        """Tell a new connection what it must know, if there is something that one transaction cannot be told."""
+    def settings(self, idle_ms: int, *, is_own: bool) -> Talk[None]:
+        """Tell a new connection what it must know. If its session is shared through a pooler, nothing of ours may stay in it."""
         ...
 
     def set_up(self) -> Talk[None]:

@@ -22,16 +22,18 @@ _TRIES_MAX = 8  # Each that fails is one of another leader's.
 
 
 class Kept(Generic[Raw]):
-    """A connection of a sink, what it presents to triggers, and whether anything may be open on it.
+    """A connection of a sink, whose session is its own or shared through a pooler; what it presents to triggers; when it was last used;
+    and whether anything may be open on it.
 
     The last is kept here, since asyncmy does not know it: it overlooks that a transaction has ended.
     """
 
-    __slots__ = ("is_clean", "presented", "raw")
+    __slots__ = ("is_clean", "is_own", "presented", "raw", "used_at_s")
 
-    def __init__(self, raw: Raw) -> None:
-        self.raw = raw
+    def __init__(self, raw: Raw, *, is_own: bool) -> None:
+        self.raw, self.is_own = raw, is_own
         self.is_clean = True
+        self.used_at_s = 0.0
         self.presented: tuple[str, int] = ("", 0)
 
 
@@ -69,9 +71,9 @@ class Flow:
         self.dialect, self.limits = dialect, limits
         self._sealed: dict[str, int] = {}  # by fence: the token that it is known to stand at
 
-    def opened(self) -> Talk[None]:
+    def opened(self, kept: Kept[Raw]) -> Talk[None]:
         """Tell a new connection what it must know."""
-        yield from self.dialect.settings(self.limits.idle_ms)
+        yield from self.dialect.settings(self.limits.idle_ms, is_own=kept.is_own)
 
     def seal(self, fence: str, token: Token, *, may_raise: bool) -> Talk[None]:
         try:
@@ -87,16 +89,24 @@ class Flow:
         except Unready:
             return 0
 
+    def is_sealed(self, fence: str, token: Token) -> bool:
+        """Whether the fence is known to have stood there: such a token is checked with the commit, and not before."""
+        return self._sealed.get(fence) == token
+
+    def beginning(self, kept: Kept[Raw], fence: str, token: Token, isolation: str) -> list[Ask]:
+        """Return what opens a transaction on this connection."""
+        return self.dialect.begin(Opening(isolation, fence, token, kept.presented, self.limits.idle_ms, kept.is_own))
+
     def begin(
         self, kept: Kept[Raw], fence: str, token: Token, isolation: str, *, may_raise: bool
     ) -> Talk[UnverifiedToken | None]:
         """Open a transaction that counts under ``token``. Returns the refusal of a token that may not raise the fence."""
-        begin = self.dialect.begin(Opening(isolation, fence, token, kept.presented, self.limits.idle_ms))
+        begin = self.beginning(kept, fence, token, isolation)
         kept.presented = fence, token
         for attempt in range(_TRIES_MAX):
             for ask in begin:  # noqa: UP028  (a list takes no answers)
                 yield ask
-            if self._sealed.get(fence) == token:
+            if self.is_sealed(fence, token):
                 return None
             try:
                 yield from self.dialect.admit(fence, token, may_raise=may_raise)

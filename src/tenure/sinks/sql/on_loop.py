@@ -6,57 +6,23 @@ Rules of this file
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Generic, Protocol, Self
+from typing import Generic, Self
 
 from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
 from tenure.sinks.sql.dialect import Dialect
+from tenure.sinks.sql.drivers import LoopDriver
 from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
-from tenure.sinks.sql.talk import Ask, Raw, Rows, T, Talk, Trouble, carry_out, checked
+from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carry_out, checked
 from tenure.sinks.verifying import confirmed
 
-
-class LoopDriver(Protocol[Raw]):
-    """One driver that awaits. Its errors become Trouble, here and nowhere else."""
-
-    address: str
-
-    async def open(self) -> Raw:
-        """Open a connection."""
-        ...
-
-    async def ask(self, raw: Raw, ask: Ask) -> Rows:
-        """Ask the server. A statement without parameters may be several, and needs to return nothing."""
-        ...
-
-    def is_inside(self, raw: Raw) -> bool:
-        """Say whether a transaction is open."""
-        ...
-
-    def is_usable(self, raw: Raw) -> bool:
-        """Say whether it may be used again: it is open as far as anybody knows, and no transaction is."""
-        ...
-
-    def trouble(self, error: BaseException) -> Trouble | None:
-        """Return what an error of this driver says; None: it is not of this driver."""
-        ...
-
-    async def close(self, raw: Raw) -> None:
-        """Say goodbye to the server."""
-        ...
-
-    def drop(self, raw: Raw) -> None:
-        """Let go of it without waiting for anything."""
-        ...
-
-    async def settle(self) -> None:
-        """Wait until what was dropped is gone."""
-        ...
+_FRESH_S = 1.0  # Much shorter than whatever ends connections that are idle, and long beside a transaction.
 
 
 class LoopTransaction(Generic[Raw]):
@@ -69,9 +35,15 @@ class LoopTransaction(Generic[Raw]):
         self._fence, self._token = term.fence, checked(term.fence, term.token)
 
     async def __aenter__(self) -> Raw:
-        with self._sink.refused.counting():
-            self._kept: Kept[Raw] = await self._sink.begin(self._fence, self._token, self._isolation)
-        return self._kept.raw
+        sink = self._sink
+        kept = sink.postponed(self._fence, self._token, self._isolation)
+        if kept is None:
+            with sink.refused.counting():
+                kept = await sink.begin(self._fence, self._token, self._isolation)
+        else:
+            await sink.room.acquire()  # It is free, so nobody else runs in between.
+        self._kept: Kept[Raw] = kept
+        return kept.raw
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -109,7 +81,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
         super().__init__(verify)
         self.name = driver.address
         self._flow, self._driver = Flow(dialect, limits), driver
-        self._room = asyncio.Semaphore(connections_max)
+        self.room = asyncio.Semaphore(connections_max)
         self._idle: list[Kept[Raw]] = []
         self._is_closed = False
 
@@ -242,6 +214,25 @@ class LoopSink(JudgingSink, Generic[Raw]):
                 self.give_back(kept)
         return kept
 
+    def postponed(self, fence: str, token: Token, isolation: str) -> Kept[Raw] | None:
+        """Return a connection on which a transaction begins with the caller's first statement; None: it has to be begun.
+
+        There is room for it then, which is to be taken at once; and it must be given back.
+
+        One that has been idle for a while may have died, and is asked something that can be repeated before it is given out.
+        """
+        if not self._idle or self._is_closed or self.room.locked() or not self._flow.is_sealed(fence, token):
+            return None
+        kept = self._idle[-1]
+        if time.monotonic() - kept.used_at_s > _FRESH_S or not self._driver.is_usable(kept.raw):
+            return None
+        asks = self._flow.beginning(kept, fence, token, isolation)
+        if len(asks) > 1 or (asks and not self._driver.postpone(kept.raw, asks[0])):
+            return None
+        self._idle.pop()
+        kept.is_clean, kept.presented = False, (fence, token)
+        return kept
+
     async def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
         if not self._driver.is_inside(kept.raw):
@@ -287,7 +278,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
     async def _on_any(self, operation: str, talk: Callable[[Kept[Raw]], Talk[T]]) -> tuple[Kept[Raw], T]:
         """Carry out a talk that may be repeated, and return the connection with the answer. It must be given back."""
         check_open(self.name, is_closed=self._is_closed)
-        await self._room.acquire()
+        await self.room.acquire()
         kept: Kept[Raw] | None = None
         done = False
         try:
@@ -314,12 +305,13 @@ class LoopSink(JudgingSink, Generic[Raw]):
 
     async def _open(self, operation: str) -> Kept[Raw]:
         try:
-            kept = Kept(await self._driver.open())
+            raw = await self._driver.open()
+            kept = Kept(raw, is_own=self._driver.is_own(raw))
         except Trouble as trouble:
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
         told = False
         try:
-            await self._say(kept, operation, self._flow.opened())
+            await self._say(kept, operation, self._flow.opened(kept))
             told = True
         finally:
             if not told:
@@ -337,10 +329,11 @@ class LoopSink(JudgingSink, Generic[Raw]):
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
         """Keep a connection for the next one, if it can be used."""
-        self._room.release()
+        self.room.release()
         if kept is None:
             return
         if self._is_closed or not kept.is_clean or not self._driver.is_usable(kept.raw):
             self._driver.drop(kept.raw)
         else:
+            kept.used_at_s = time.monotonic()
             self._idle.append(kept)

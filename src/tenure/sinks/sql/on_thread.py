@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from threading import Semaphore, Timer
 from types import TracebackType
-from typing import Generic, Protocol, Self
+from typing import Generic, Self
 
 from anyio import fail_after, to_thread
 
@@ -19,43 +19,10 @@ from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
 from tenure.sinks.sql.dialect import Dialect
+from tenure.sinks.sql.drivers import ThreadDriver
 from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
-from tenure.sinks.sql.talk import Ask, Raw, Rows, T, Talk, Trouble, carried_out, checked
+from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carried_out, checked
 from tenure.sinks.verifying import confirmed_now
-
-
-class ThreadDriver(Protocol[Raw]):
-    """One driver that blocks. Its errors become Trouble, here and nowhere else."""
-
-    address: str
-
-    def open(self) -> Raw:
-        """Open a connection."""
-        ...
-
-    def ask(self, raw: Raw, ask: Ask) -> Rows:
-        """Ask the server. A statement without parameters may be several, and needs to return nothing."""
-        ...
-
-    def is_inside(self, raw: Raw) -> bool:
-        """Say whether a transaction is open."""
-        ...
-
-    def is_usable(self, raw: Raw) -> bool:
-        """Say whether it may be used again: it is open as far as anybody knows, and no transaction is."""
-        ...
-
-    def trouble(self, error: BaseException) -> Trouble | None:
-        """Return what an error of this driver says; None: it is not of this driver."""
-        ...
-
-    def close(self, raw: Raw) -> None:
-        """Say goodbye to the server."""
-        ...
-
-    def drop(self, raw: Raw) -> None:
-        """Let go of it at once."""
-        ...
 
 
 class ThreadTransaction(Generic[Raw]):
@@ -312,12 +279,13 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def _open(self, operation: str) -> Kept[Raw]:
         try:
-            kept = Kept(self._driver.open())
+            raw = self._driver.open()
+            kept = Kept(raw, is_own=self._driver.is_own(raw))
         except Trouble as trouble:
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
         told = False
         try:
-            self._say(kept, operation, self._flow.opened())
+            self._say(kept, operation, self._flow.opened(kept))
             told = True
         finally:
             if not told:

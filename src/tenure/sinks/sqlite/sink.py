@@ -154,13 +154,13 @@ def _stale(line: Line, error: BaseException) -> StaleToken | None:
     return StaleToken(token, highest_of(line.cursor, fence))
 
 
-def store_error(name: str, error: sqlite3.Error) -> StoreError:
-    """Return what an error of a seal says about its outcome."""
+def store_error(name: str, error: sqlite3.Error, operation: str = "seal") -> StoreError:
+    """Return what an error of a seal, or of another step, says about its outcome."""
     if _code(error) in _NOT_SENT:
-        return Unreachable(name, "seal", str(error))
+        return Unreachable(name, operation, str(error))
     if _code(error) == sqlite3.SQLITE_IOERR:
-        return OutcomeUnknown(name, "seal", str(error))
-    return Refused(name, "seal", str(error))
+        return OutcomeUnknown(name, operation, str(error))
+    return Refused(name, operation, str(error))
 
 
 def _code(error: sqlite3.Error) -> int:

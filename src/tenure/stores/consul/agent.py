@@ -20,7 +20,8 @@ FENCED_LOCK_DELAY_NS: Final = 0
 _LONGEST_NS: Final = 24 * 3600 * 10**9
 _IMPOSSIBLE_NS: Final = 10**6
 # The engine ends a session twice its ttl after it was renewed, writes that down, and the next one hears of it; after a
-# lock-delay the next one asks twice a second. Not counted in: an engine that gets a new leader counts every session anew.
+# lock-delay that it could not guess the next one asks twice a second. Not counted in: an engine that gets a new leader counts
+# every session anew.
 _LATE_NS: Final = 10**9
 _MEET_WITHIN_S: Final = 5.0
 _PAUSE_S: Final = 0.5

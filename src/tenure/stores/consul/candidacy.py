@@ -51,7 +51,7 @@ class Candidacy:
                 place.resign_asked = entry_in(pair).resign_asked
                 return granted
             if pair is not None and pair.session not in {"", session.name}:
-                place.wait_from = pair.modify_index
+                place.wait_from, place.freed_at_s = pair.modify_index, None
                 return Wait(place.bid, incumbent_of(place.bid.election, pair))
             free_at = 0 if pair is None else pair.modify_index
         # A key is never locked for being absent: "no key" comes back, as ``consul lock`` deletes it, and with it a lock that
@@ -78,7 +78,10 @@ class Candidacy:
                 self._sessions.lose(session)
                 raise SessionGone(self._client.address, "claim") from conflict
             place.delayed = conflict.says("lock delay")
-            return Wait(place.bid, None) if place.delayed else None
+            if not place.delayed:
+                return None
+            place.free_at = free_at  # It stays as it is until somebody may take it.
+            return Wait(place.bid, None)
         except OutcomeUnknown:
             if place.guard is None:  # Else an earlier one, sent when the tokens were smaller, may be what has arrived.
                 place.floor = highest
@@ -119,13 +122,13 @@ class Candidacy:
 
     async def _confirm(self, place: Place, session: Session, asked_at: int) -> Grant | None:
         if place in await self.look(session, [place], asked_at):
-            place.leading = True
-            return Grant(place.bid, token(place.token))
-        place.token, place.leading = 0, False
-        return None
+            place.token, place.leading = 0, False
+            return None
+        place.leading = True
+        return Grant(place.bid, token(place.token))
 
     async def look(self, session: Session, places: Sequence[Place], asked_at: int) -> set[Place]:
-        """Renew a session, and see which of these places have their key, both after ``asked_at``."""
+        """Renew a session, and see which of these places have lost their key, both after ``asked_at``."""
         roll = asyncio.ensure_future(call_the_roll(self._client, session, places))
         try:
             await self._sessions.renew(session, asked_at)
@@ -143,7 +146,7 @@ class Candidacy:
         for _ in range(_TRIES_MAX):
             if await write_anew(self._client, place):
                 return True
-            if not await call_the_roll(self._client, session, [place]):
+            if await call_the_roll(self._client, session, [place]):
                 return False
         raise OutcomeUnknown(self._client.address, "proclaim", "the key changed with every try")
 
@@ -151,7 +154,7 @@ class Candidacy:
         """Return when taking the key may help."""
         if place.delayed:
             place.delayed = False
-            await asyncio.sleep(delayed_s(random.random()))
+            await asyncio.sleep(delayed_s(random.random(), self._delay_left_s(place)))
             return
         index = place.wait_from
         while True:
@@ -160,11 +163,19 @@ class Candidacy:
                 # It can be taken as it was just seen, without another look. If it is no lock, the claim says so.
                 is_lock = pair is None or pair.flags == LOCK_FLAG
                 place.free_at = (0 if pair is None else pair.modify_index) if is_lock else None
+                place.freed_at_s = asyncio.get_running_loop().time()
                 return
             if place.lease is not None and pair.session == place.lease.name:
                 return  # A lock of ours, whose answer was lost.
             # Somebody has written what changes nothing for us, or a while has passed.
             await asyncio.sleep(again_after_s(random.random()))
+
+    @staticmethod
+    def _delay_left_s(place: Place) -> float:
+        """Return how long the engine keeps a key empty still, if its last holder had the lock-delay that we have; 0: not known."""
+        if place.freed_at_s is None:
+            return 0.0
+        return max(0.0, place.freed_at_s + place.lock_delay_ns / 1e9 - asyncio.get_running_loop().time())
 
     @staticmethod
     def _is_ours(place: Place, pair: Pair) -> bool:

@@ -22,12 +22,9 @@ _TRIES_MAX: Final = 4
 
 
 async def call_the_roll(client: ConsulClient, session: Session, places: Sequence[Place]) -> set[Place]:
-    """Return which of these places, all by ``session``, still have their key, and note what the engine has for them."""
+    """Return which of these places, all by ``session``, have their key no more, and note what the engine has for the others."""
     some = [places[first : first + OPS_MAX] for first in range(0, len(places), OPS_MAX)]
-    present: set[Place] = set()
-    for found in await asyncio.gather(*(_compare(client, session, part) for part in some)):
-        present |= found
-    return present
+    return set().union(*await asyncio.gather(*(_compare(client, session, part) for part in some)))
 
 
 async def _compare(client: ConsulClient, session: Session, places: Sequence[Place]) -> set[Place]:
@@ -36,16 +33,14 @@ async def _compare(client: ConsulClient, session: Session, places: Sequence[Plac
     except Conflict as conflict:
         changed = [place for number, place in enumerate(places) if number in conflict.errors]
         looks = await asyncio.gather(*(_look_at(client, session, place) for place in changed))
-        return (
-            set(places).difference(changed).union(place for place, there in zip(changed, looks, strict=True) if there)
-        )
-    return set(places)
+        return {place for place, there in zip(changed, looks, strict=True) if not there}
+    return set()
 
 
 async def _look_at(client: ConsulClient, session: Session, place: Place) -> bool:
     pair = await client.get(place.key, operation="renew")
     # What the session holds is its place's: for another one, which it does not know, the engine's word proves nothing.
-    if pair is None or pair.session != session.name or session.places.get(place.key) is not place:
+    if pair is None or pair.session != session.name or session.places.get(place.bid.election) is not place:
         return False
     place.index = pair.modify_index
     entry = entry_in(pair)

@@ -8,7 +8,7 @@ answered, and until then nobody else stands for that election by this session.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tenure.clients.consul.client import ConsulClient
 from tenure.clock import Clock
@@ -27,7 +27,7 @@ class SessionGone(Refused):
 class Place(SharingPlace["Session"]):
     """One bid's way to the office of its election. Its token is the index of the write that took the key."""
 
-    key: str = field(kw_only=True)
+    key: str
     entry: Entry
     lock_delay_ns: int
     index: int = 0  # the index of the key when it was last seen in our hands
@@ -36,6 +36,7 @@ class Place(SharingPlace["Session"]):
     free_at: int | None = None  # the index at which the key was just seen in nobody's hands
     wait_from: int = 1  # the index to wait from
     delayed: bool = False  # the engine keeps the key empty for a while (lock-delay)
+    freed_at_s: float | None = None  # when it was heard to be in nobody's hands, by the event loop; None: it was not
 
     @property
     def unsure(self) -> bool:
@@ -69,9 +70,6 @@ class Sessions(SharedLeases[Place, Session]):
     def _kind_of(self, place: Place) -> Kind:
         return place.bid.ttl_ns, place.lock_delay_ns
 
-    def _key_on(self, lease: Session, place: Place) -> str:  # noqa: ARG002  (it is the same by every session)
-        return place.key
-
     async def _make(self, kind: Kind, place: Place) -> Session:
         ttl_ns, delay_ns = kind
         sent_at = self._clock.now()
@@ -100,7 +98,7 @@ class Sessions(SharedLeases[Place, Session]):
     async def _settle_one(self, lease: Session, place: Place) -> None:
         with suppress(StoreError):
             await self._withdraw(place, lease)
-            lease.lingering.pop(place.key, None)
+            lease.lingering.pop(place.bid.election, None)
 
     async def _end(self, lease: Session) -> None:
         await self._client.destroy_session(lease.name)

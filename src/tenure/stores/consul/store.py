@@ -6,14 +6,16 @@ index that it expects, so one that arrives late, after somebody else has written
 
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 from tenure.clients.consul.client import ConsulClient
 from tenure.clock import BootClock, Clock
 from tenure.errors import Refused, StoreError, Unreachable
-from tenure.model import Bid, Grant, Incumbent, Wait
+from tenure.model import Bid, Conflict, Document, Grant, Incumbent, Version, Wait
 from tenure.stores.base import ElectionStatus, Traits
+from tenure.stores.consul import documents
 from tenure.stores.consul.agent import lock_delay_ns, met, traits_of
 from tenure.stores.consul.candidacy import Candidacy
 from tenure.stores.consul.examine import examine
@@ -22,6 +24,7 @@ from tenure.stores.consul.roll import leave
 from tenure.stores.consul.sessions import Place, Session, SessionGone, Sessions
 from tenure.stores.consul.survey import leave_a_word, list_elections
 from tenure.stores.consul.waits import Waits
+from tenure.stores.documents import swapped
 from tenure.stores.entry import entry_of
 from tenure.stores.examining import Finding
 from tenure.stores.sharing.store import SharingStore
@@ -98,7 +101,7 @@ class ConsulStore(SharingStore[Place, Session]):
 
     def _new_place(self, bid: Bid) -> Place:
         delay_ns = lock_delay_ns(self._settings.lock_delay_ns, fenced=bid.fenced)
-        return Place(bid, entry_of(bid), delay_ns, key=self._key(bid.election, "claim"))
+        return Place(bid, self._key(bid.election, "claim"), entry_of(bid), delay_ns)
 
     def _beaten(self) -> StoreError:
         return Unreachable(self.address, "claim", f"others came between {_TRIES_MAX} times: claim again")
@@ -134,6 +137,12 @@ class ConsulStore(SharingStore[Place, Session]):
 
     async def ask_to_resign(self, election: str) -> Incumbent | None:
         return await leave_a_word(self._client, self._key(election, "ask to resign"), election)
+
+    async def fetch(self, key: str) -> Document | None:
+        return await documents.fetch(self._client, key)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        return await swapped(self, partial(documents.write, self._client), key, value, version)
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._client, ttl_ns)

@@ -23,8 +23,10 @@ OPEN_MAX: Final = 100
 # more than about seventy times in a second.
 _PAUSE_S: Final = (1.0, 2.0)
 _PAUSING_MAX: Final = 100
-# How long to wait before asking for a key again that the engine keeps empty: it does not say when it will not.
+# How long to wait before asking for a key again that the engine keeps empty: it does not say when it will not. Where that can be
+# guessed it is asked then, by all who wait, over this time.
 _DELAYED_S: Final = (0.3, 0.7)
+_DELAYED_SPREAD_S: Final = 0.02
 _AGAIN_MAX_S: Final = 0.1
 
 Seen = tuple[Pair | None, int]
@@ -42,9 +44,13 @@ def again_after_s(chance: float) -> float:
     return chance * _AGAIN_MAX_S
 
 
-def delayed_s(chance: float) -> float:
-    """Return when to ask again for a key that the engine keeps empty (lock-delay)."""
-    return _between(_DELAYED_S, chance)
+def delayed_s(chance: float, left_s: float = 0.0) -> float:
+    """Return when to ask again for a key that the engine keeps empty (lock-delay), for ``left_s`` as far as we know; 0: we do not.
+
+    Not shortly before that: an answer that comes when it is over would say that it is not, and nobody would know when to ask next.
+    """
+    pause_s = _between(_DELAYED_S, chance)
+    return left_s + chance * _DELAYED_SPREAD_S if 0 < left_s < pause_s + _DELAYED_S[0] else pause_s
 
 
 def pause_s(chance: float, pausing_count: int) -> float:

@@ -7,7 +7,7 @@ left unanswered is given to nobody else, and is deleted again and again until it
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tenure.clients.etcd.client import EtcdClient
@@ -28,16 +28,18 @@ class Place(SharingPlace["Lease"]):
     """One bid's place in the queue of its election. Its token is the create revision of its key."""
 
     namespace: str
-    key: bytes = field(default=b"", kw_only=True)
     modified: int = 0  # the mod revision of its key when it was last seen
-    ahead: bytes = b""  # the predecessor's key; empty: none
-    seen_at: int = 0  # the engine's revision when that was so
+    ahead: tuple[bytes, int] | None = None  # the predecessor's key, and the engine's revision when it was that
     unanswered: bool = False  # a put of it had no answer
 
-    # Both are made anew whenever they are asked for: there may be ten thousand places, most of which only lead.
+    # Each is made anew whenever it is asked for: there may be ten thousand places, most of which only lead.
     @property
     def names(self) -> Names:
         return Names.of(self.namespace, self.bid.election)
+
+    def key_on(self, lease: "Lease") -> bytes:
+        """Return its key, if it is on this lease."""
+        return self.names.key(lease.number)
 
     @property
     def value(self) -> bytes:
@@ -71,9 +73,6 @@ class Leases(SharedLeases[Place, Lease]):
         # The engine counts whole seconds; less than was asked for would be a lie.
         return (-(-place.bid.ttl_ns // 10**9),)
 
-    def _key_on(self, lease: Lease, place: Place) -> bytes:
-        return place.names.key(lease.number)
-
     async def _make(self, kind: Kind, place: Place) -> Lease:  # noqa: ARG002  (nothing of it is in a lease)
         (ttl_s,) = kind
         sent_at = self._clock.now()
@@ -103,7 +102,7 @@ class Leases(SharedLeases[Place, Lease]):
             with suppress(StoreError):  # If that fails it ends by itself.
                 await self._end(lease)
             return
-        keys = sorted(place.key for place in lease.lingering.values())
+        keys = sorted(place.key_on(lease) for place in lease.lingering.values())
         for first in range(0, len(keys), _DELETIONS_MAX):
             deletions = tuple(Delete(key) for key in keys[first : first + _DELETIONS_MAX])
             with suppress(StoreError):  # One that fails keeps the others from nothing.

@@ -21,34 +21,35 @@ _COMPARED_MAX: Final = 100
 
 
 async def call_the_roll(client: EtcdClient, lease: Lease, places: Sequence[Place]) -> set[Place]:
-    """Return which of these places, all on ``lease``, the engine still has, and note what it has for them."""
+    """Return which of these places, all on ``lease``, the engine has no more, and note what it has for the others."""
     if len(places) <= _COMPARED_MAX:
         return await _look_at(client, lease, places)
     _, keys = await client.lease_keys(lease.number)
     there = set(keys)
     first = lease.looked_at % len(places)
     lease.looked_at = first + _COMPARED_MAX
-    astray = [place for place in places if place.key not in there]
+    astray = [place for place in places if place.key_on(lease) not in there]
     closely = list(dict.fromkeys([*astray, *places[first : first + _COMPARED_MAX]]))
-    present = set(places).difference(closely)
+    gone: set[Place] = set()
     for at in range(0, len(closely), _COMPARED_MAX):
-        present |= await _look_at(client, lease, closely[at : at + _COMPARED_MAX])
-    return present
+        gone |= await _look_at(client, lease, closely[at : at + _COMPARED_MAX])
+    return gone
 
 
 async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) -> set[Place]:
-    compare = tuple(modified(place.key, place.modified) for place in places)
+    keys = [place.key_on(lease) for place in places]
+    compare = tuple(modified(key, place.modified) for key, place in zip(keys, places, strict=True))
     # A transaction without any read in it is answered from a member's memory, which may be old.
-    unchanged = (Range(places[0].key, keys_only=True),)
-    answer = await client.txn(Txn(compare, unchanged, tuple(Range(place.key) for place in places)), operation="renew")
+    unchanged = (Range(keys[0], keys_only=True),)
+    answer = await client.txn(Txn(compare, unchanged, tuple(map(Range, keys))), operation="renew")
     if answer.succeeded:
-        return set(places)
+        return set()
     astray: dict[Place, KeyValue] = {}
-    present = set()
+    gone = set(places)
     for number, place in enumerate(places):
         for kv in found(answer, number):
             if kv.create_revision == place.token:
-                present.add(place)
+                gone.discard(place)
                 place.resign_asked = place.names.entry(kv).resign_asked
                 if kv.lease == lease.number:
                     place.modified = kv.mod_revision
@@ -56,7 +57,7 @@ async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) ->
                     astray[place] = kv
     if astray:
         await _put_back(client, lease, astray)
-    return present
+    return gone
 
 
 async def _put_back(client: EtcdClient, lease: Lease, astray: Mapping[Place, KeyValue]) -> None:

@@ -20,8 +20,9 @@ from tenure.clients.etcd.failures import LeaseGone
 from tenure.clients.etcd.messages import Delete, Put, Range, Txn, TxnAnswer, created, modified
 from tenure.clock import BootClock, Clock
 from tenure.errors import OutcomeUnknown, Refused, StoreError
-from tenure.model import Bid, Grant, Incumbent, Wait, token
+from tenure.model import Bid, Conflict, Document, Grant, Incumbent, Version, Wait, token
 from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
+from tenure.stores.etcd import documents
 from tenure.stores.etcd.examine import examine
 from tenure.stores.etcd.layout import Names, found
 from tenure.stores.etcd.leases import Lease, Leases, Place
@@ -119,17 +120,17 @@ class EtcdStore(SharingStore[Place, Lease]):
             renewal.exception()  # Looked at also if the request itself has failed.
         try:
             renewal.result()  # A place without the lease's word for it is none.
-            return None if answer is None else await self._judge(place, answer)
+            return None if answer is None else await self._judge(place, lease, answer)
         except LeaseGone:
             raise
         except StoreError as error:  # Whatever became of this request, the key has been put.
             raise OutcomeUnknown(self.address, "claim", error.detail) from error
 
     async def _put(self, place: Place, lease: Lease) -> TxnAnswer | None:
-        names, value = place.names, place.value
-        put = Put(place.key, value, lease.number)
+        names, key, value = place.names, place.key_on(lease), place.value
+        put = Put(key, value, lease.number)
         last_two = Range(names.prefix, names.end, limit=2, newest_first=True)
-        txn = Txn((created(place.key, 0),), (put, names.oldest(), last_two), (Range(place.key),))
+        txn = Txn((created(key, 0),), (put, names.oldest(), last_two), (Range(key),))
         answer = await self._client.txn(txn, operation="claim")
         if answer.succeeded:
             place.token = place.modified = answer.revision
@@ -140,37 +141,37 @@ class EtcdStore(SharingStore[Place, Lease]):
             place.token = there.create_revision
             place.modified = there.mod_revision if there.lease == lease.number else 0
         else:  # Nobody else's key has our lease in its name: somebody wrote it by hand.
-            gone = Txn((created(place.key, there.create_revision),), (Delete(place.key),), ())
+            gone = Txn((created(key, there.create_revision),), (Delete(key),), ())
             await self._client.txn(gone, operation="claim")
         return None
 
     async def _find(self, place: Place, lease: Lease) -> TxnAnswer | None:
-        names = place.names
-        txn = Txn((modified(place.key, place.modified),), (names.oldest(), names.before(place.token)), ())
+        names, unchanged = place.names, modified(place.key_on(lease), place.modified)
+        txn = Txn((unchanged,), (names.oldest(), names.before(place.token)), ())
         answer = await self._client.txn(txn, operation="claim")
         if answer.succeeded:
             return answer
         # Deleted, by hand or with its lease; or written over, and then it is put back on its lease.
-        if not await call_the_roll(self._client, lease, [place]):
+        if await call_the_roll(self._client, lease, [place]):
             place.token = 0
         return None
 
-    async def _judge(self, place: Place, answer: TxnAnswer) -> Grant | Wait | None:
+    async def _judge(self, place: Place, lease: Lease, answer: TxnAnswer) -> Grant | Wait | None:
         """Say what an answer means whose last two parts are the first key of the queue, and those next to ours."""
         near = [*found(answer, -2), *found(answer, -1)]
         names = place.names
         if not all(names.has(kv.key) for kv in near):  # Another election is named below this one.
             everybody = await self._client.range(names.everybody(), operation="claim")
-            near = names.candidates(everybody.kvs)
-            if not any(kv.key == place.key and kv.create_revision == place.token for kv in near):
+            near, key = names.candidates(everybody.kvs), place.key_on(lease)
+            if not any(kv.key == key and kv.create_revision == place.token for kv in near):
                 place.token = 0
                 return None
         before = sorted((kv for kv in near if kv.create_revision < place.token), key=attrgetter("create_revision"))
         place.leading = not before
         if not before:
-            place.ahead = b""
+            place.ahead = None
             return Grant(place.bid, token(place.token))
-        place.ahead, place.seen_at = before[-1].key, answer.revision
+        place.ahead = before[-1].key, answer.revision
         return Wait(place.bid, names.incumbent(before[0]))
 
     async def _look(self, lease: Lease, places: Sequence[Place], asked_at: int) -> set[Place]:
@@ -185,15 +186,15 @@ class EtcdStore(SharingStore[Place, Lease]):
     async def _proclaim(self, place: Place, address: str) -> bool:
         return await proclaim(self._client, place, address)
 
-    async def _withdraw(self, place: Place, lease: Lease) -> None:  # noqa: ARG002  (it is in the key's name)
-        await self._client.txn(Txn((), (Delete(place.key),), ()), operation="release")
+    async def _withdraw(self, place: Place, lease: Lease) -> None:
+        await self._client.txn(Txn((), (Delete(place.key_on(lease)),), ()), operation="release")
 
     # Those who have not the office
 
     def _turn_of(self, place: Place) -> Awaitable[None] | None:
-        if not place.ahead or place.lease is None or place.lease.gone:
+        if place.ahead is None or place.lease is None or place.lease.gone:
             return None  # Whatever it waited for has come, or it has to stand anew.
-        return self._client.deleted(place.ahead, place.seen_at)
+        return self._client.deleted(*place.ahead)
 
     async def read(self, election: str) -> Incumbent | None:
         names = Names.of(self._namespace, election)
@@ -205,6 +206,12 @@ class EtcdStore(SharingStore[Place, Lease]):
 
     async def ask_to_resign(self, election: str) -> Incumbent | None:
         return await leave_a_word(self._client, Names.of(self._namespace, election))
+
+    async def fetch(self, key: str) -> Document | None:
+        return await documents.fetch(self._client, self._namespace, key)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        return await documents.swap(self._client, self._namespace, key, value, version)
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._client, ttl_ns)

@@ -79,13 +79,13 @@ async def proclaim(client: EtcdClient, place: Place, address: str) -> bool:
     """
     if place.lease is None or not place.token:
         return False
-    bid = replace(place.bid, advertise=address)
+    bid, key = replace(place.bid, advertise=address), place.key_on(place.lease)
     entry = entry_of(bid)
     for _ in range(_TRIES_MAX):
         value = (entry.asked_to_resign() if place.resign_asked else entry).encode()
-        put = Put(place.key, value, place.lease.number)
-        unchanged = modified(place.key, place.modified)
-        answer = await client.txn(Txn((unchanged,), (put,), (Range(place.key),)), operation="proclaim")
+        put = Put(key, value, place.lease.number)
+        unchanged = modified(key, place.modified)
+        answer = await client.txn(Txn((unchanged,), (put,), (Range(key),)), operation="proclaim")
         if answer.succeeded:
             place.bid, place.modified = bid, answer.revision
             return True

@@ -30,6 +30,7 @@ _OURS: Final = re.compile(r"(?P<host>.+)/(?P<pid>[0-9]{1,10})/(?P<nonce>[^/#]+)#
 _VERSION: Final = re.compile(r"[0-9]{1,19}")
 _TOKEN_MAX: Final = 2**63 - 1
 _SHOWN_MAX: Final = 200
+_compact: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,13 @@ class Note:
     token: int | None = None  # where it is not what the record counts
 
 
+_NO_NOTE: Final = Note()
+
+
 class Lease:
     """One Lease as it was at one version. Reads whatever is there, and fails at nothing: people edit Leases by hand."""
 
-    __slots__ = ("_text", "duration_s", "identity", "transitions", "version")
+    __slots__ = ("_outside", "duration_s", "identity", "note", "record", "transitions", "version")
 
     def __init__(self, body: Object) -> None:
         metadata, spec = _part(body, "metadata"), _part(body, "spec")
@@ -52,43 +56,26 @@ class Lease:
         metadata.pop("managedFields", None)
         # As text it takes a third of the room that it takes as dicts. A process may have thousands, each of which is read as
         # a whole once in a heartbeat.
-        self._text = json.dumps(body, separators=(",", ":"))
+        self._outside = _compact({**body, "spec": None})
+        self.record = _compact(spec)  # what a renewal changes; a label that somebody adds is none
         self.version = str(metadata.get("resourceVersion", ""))
         self.identity = str(spec.get("holderIdentity") or "")  # the holder, as the record names it; empty: nobody
         duration_s, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         self.duration_s = duration_s if type(duration_s) is int and duration_s > 0 else _DURATION_S
         self.transitions = max(1, transitions) if type(transitions) is int else 1
+        self.note = _note_in(metadata, self.identity)
 
     @property
     def body(self) -> Object:
         """The whole, which whoever asks may change."""
-        body: Object = json.loads(self._text)
+        body: Object = json.loads(self._outside)
+        body["spec"] = json.loads(self.record)
         return body
 
     @property
     def number(self) -> int:
         """The version as a number; 0: it is none."""
-        return int(self.version) if _VERSION.fullmatch(self.version) else 0
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """What a renewal changes. A label that somebody adds is none."""
-        return _part(self.body, "spec")
-
-    @property
-    def note(self) -> Note:
-        try:
-            fields = json.loads(_part(_part(self.body, "metadata"), "annotations")[NOTE])
-            if fields["holder"] != self.identity:
-                return Note()
-            advertised, asked, token = fields.get("advertise", ""), fields.get("resign", False), fields.get("token")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return Note()
-        return Note(
-            _printable(advertised) if type(advertised) is str else "",
-            asked is True,
-            token if type(token) is int and 0 < token <= _TOKEN_MAX else None,
-        )
+        return number_of(self.version)
 
     @property
     def is_ours(self) -> bool:
@@ -127,7 +114,7 @@ class Lease:
     def instant(self, field: str) -> datetime | None:
         """Return a time that the holder wrote, by its own clock. For people to see; nothing is decided by it."""
         try:
-            return datetime.fromisoformat(str(self.record[field]))
+            return datetime.fromisoformat(str(json.loads(self.record)[field]))
         except (KeyError, ValueError):
             return None
 
@@ -177,8 +164,8 @@ class Lease:
     def _copy(self) -> Object:
         """Return the whole with a record, metadata and annotations, whatever somebody made of those."""
         body = self.body
-        metadata, spec = _part(body, "metadata"), _part(body, "spec")
-        return {**body, "metadata": {**metadata, "annotations": _part(metadata, "annotations")}, "spec": spec}
+        metadata = _part(body, "metadata")
+        return {**body, "metadata": {**metadata, "annotations": _part(metadata, "annotations")}}
 
 
 def new_lease(name: str, namespace: str) -> Lease:
@@ -194,7 +181,7 @@ def identity_of(bid: Bid) -> str:
 
 def micro_time(instant: datetime) -> str:
     """Return an instant as a Lease has it, with six digits always: the API server refuses any other number of them."""
-    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return instant.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def other_than(before: object, now: datetime) -> str:
@@ -204,6 +191,35 @@ def other_than(before: object, now: datetime) -> str:
     """
     said = micro_time(now)
     return said if said != before else micro_time(now + timedelta(microseconds=1))
+
+
+def number_of(version: object) -> int:
+    """Return a version as a number; 0: it is none."""
+    return int(version) if isinstance(version, str) and _VERSION.fullmatch(version) else 0
+
+
+def number_in(body: Object) -> int:
+    """Return the version of a Lease as a number; 0: it is none."""
+    return number_of(_part(body, "metadata").get("resourceVersion"))
+
+
+def _note_in(metadata: dict[str, Any], identity: str) -> Note:
+    """Return what the bid in office says beside the record."""
+    text = _part(metadata, "annotations").get(NOTE)
+    if text is None:
+        return _NO_NOTE
+    try:
+        fields = json.loads(text)
+        if fields["holder"] != identity:
+            return _NO_NOTE
+        advertised, asked, token = fields.get("advertise", ""), fields.get("resign", False), fields.get("token")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _NO_NOTE
+    return Note(
+        _printable(advertised) if type(advertised) is str else "",
+        asked is True,
+        token if type(token) is int and 0 < token <= _TOKEN_MAX else None,
+    )
 
 
 def _part(of: dict[str, Any], name: str) -> dict[str, Any]:
@@ -217,7 +233,7 @@ def _whole_s(ttl_ns: int) -> int:
 
 def _noted(body: Object, identity: str, note: Note) -> Object:
     annotations = body["metadata"]["annotations"]
-    if note == Note():
+    if note == _NO_NOTE:
         annotations.pop(NOTE, None)
         return body
     fields: dict[str, Any] = {"holder": identity}

@@ -11,7 +11,7 @@ from typing import Final
 
 from tenure.errors import Refused
 
-_LENGTH_MAX: Final = 253
+NAME_MAX: Final = 253
 _LEASE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
 _PUNCTUATION: Final = frozenset(b"-.")
@@ -41,9 +41,9 @@ def check_name(address: str, operation: str, election: str) -> str:
     if not election:
         raise Refused(address, operation, "an election needs a name")
     name = lease_for(election)
-    if len(name) > _LENGTH_MAX:
+    if len(name) > NAME_MAX:
         spelled = "" if name == election else f", spelled {name[:20]}…,"
-        detail = f"{election[:20]!r}…{spelled} has {len(name)} characters as the name of a Lease, and {_LENGTH_MAX} are allowed: use a shorter one"
+        detail = f"{election[:20]!r}…{spelled} has {len(name)} characters as the name of a Lease, and {NAME_MAX} are allowed: use a shorter one"
         raise Refused(address, operation, detail)
     return name
 

@@ -26,7 +26,7 @@ class Place:
     # The version that a claim was based on of which no answer came; empty: it was to create the Lease.
     doubt: str | None = None
     resign_asked: bool = False
-    busy: "asyncio.Task[Any] | None" = None  # what is under way
+    busy: "asyncio.Future[Any] | None" = None  # what is under way
 
     @property
     def lease(self) -> Lease | None:

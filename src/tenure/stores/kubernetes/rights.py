@@ -16,6 +16,10 @@ rules:
 - apiGroups: [{group}]
   resources: [leases]
   verbs: [{verbs}]
+# What documents need on top, which store.update and tenure config write: take the # away from these three lines.
+#- apiGroups: [""]
+#  resources: [configmaps]
+#  verbs: [get, create, update]
 # The namespace's uid is what fences are named by.
 - apiGroups: [""]
   resources: [namespaces]

@@ -113,6 +113,11 @@ class Sightings:
             self._gone(name, sighting)
         return sighting
 
+    def has_seen(self, name: str, number: int) -> bool:
+        """Say whether this version of a Lease is no news: an answer to a write of our own was here before its event."""
+        sighting = self._of.get(name)
+        return sighting is not None and 0 < number <= sighting.version
+
     def hear(self, what: str, name: str, lease: Lease) -> None:
         """Take note of an event. Of an election that nobody has asked for, its token is all that is kept."""
         sighting = self._of.get(name)

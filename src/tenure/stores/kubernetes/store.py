@@ -5,7 +5,8 @@ Rules of this file
    the watch, only says which write to try.
 2. A tenure of ours is over once a ttl has passed since the last write that proved it was sent, whatever the Lease says.
 3. What was begun for a bid is brought to its end, one thing after the other, also if its caller does not wait for it: a
-   release that overtook a claim on its way would leave an office behind that nobody knows of.
+   release that overtook a claim on its way would leave an office behind that nobody knows of. A renewal is the exception: it
+   makes nothing, and if it is overtaken it is refused, as its version is not that of the Lease any more.
 4. A Lease is never deleted: it is what makes tokens rise.
 """
 
@@ -17,16 +18,18 @@ from dataclasses import replace
 from typing import Final, Self
 
 from tenure.clients.kubernetes import Conflict, KubernetesClient, NotThere, Settings
-from tenure.clients.kubernetes.client import AT_ONCE, Object
+from tenure.clients.kubernetes.client import Object
 from tenure.clients.kubernetes.settings import RESOURCE_VERSION
 from tenure.clients.kubernetes.watch import Watch
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
 from tenure.model import Bid, Ended, Grant, Incumbent, Wait
-from tenure.stores.base import ElectionStatus, Traits
+from tenure.stores.base import ElectionStatus, Group, Traits
 from tenure.stores.examining import Finding
+from tenure.stores.kubernetes.documents import DocumentKeeper
 from tenure.stores.kubernetes.examine import examine
-from tenure.stores.kubernetes.lease import Lease
+from tenure.stores.kubernetes.group import LeaseGroup, renewed_together
+from tenure.stores.kubernetes.lease import Lease, number_in
 from tenure.stores.kubernetes.leases import Leases, traits_of
 from tenure.stores.kubernetes.names import check_name
 from tenure.stores.kubernetes.places import Place, Places, deadline_s, left_s
@@ -39,19 +42,18 @@ _TRIES_MAX: Final = 10
 _JITTER_S: Final = 0.03
 
 
-class KubernetesStore:
+class KubernetesStore(DocumentKeeper):
     """Elections in one namespace. Used on one event loop, between ``async with`` and its end."""
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
-        self.settings = settings
-        self.client = KubernetesClient(settings.access, address=settings.address, timeout_s=settings.timeout_s)
+        client = KubernetesClient(settings.access, address=settings.address, timeout_s=settings.timeout_s)
+        super().__init__(client, settings)
         self._clock = clock or BootClock()
         self._by_version = settings.tokens_from == RESOURCE_VERSION
         self._seen = Sightings(self._clock, self._rewound)
         self._leases = Leases(self.client, settings.namespace, self._seen)
         self._watch = Watch(self.client, self._leases.path, self._hear, self._seen.doubt_all)
         self._places, self._turns = Places(), Turns()
-        self._renewing = asyncio.Semaphore(AT_ONCE)
         self._open, self._pid = False, 0
 
     async def __aenter__(self) -> Self:
@@ -74,16 +76,14 @@ class KubernetesStore:
         return traits_of(by_version=self._by_version)
 
     @property
-    def address(self) -> str:
-        return self.settings.address
-
-    @property
     def identity(self) -> str:
         """The uid of the namespace, known once the store is open. A namespace that is made anew has another, and new fences."""
         return f"kubernetes/{self._seen.identity}"
 
     def _hear(self, what: str, thing: Object) -> None:
-        self._seen.hear(what, str(thing["metadata"].get("name", "")), Lease(thing))
+        name = str(thing["metadata"].get("name", ""))
+        if not self._seen.has_seen(name, number_in(thing)):
+            self._seen.hear(what, name, Lease(thing))
 
     def _rewound(self) -> None:
         self._watch.restart()
@@ -177,16 +177,24 @@ class KubernetesStore:
         return written
 
     async def renew(self, grant: Grant) -> Grant | Ended:
-        self._check("renew", grant.bid.election)
-        # All elections of a process renew at the same moment. Whoever has to wait does so before anything is made for it.
-        async with self._renewing:
-            place = self._places.find(grant.bid)
-            if place is not None and await self._turns.alone(place, self._renew(place, grant)):
-                return grant
-            return Ended(grant.bid, grant.token)
+        return await self.renew_by(grant, deadline_s(grant.bid))
 
-    async def _renew(self, place: Place, grant: Grant) -> bool:
-        until_s = deadline_s(place.bid)
+    async def renew_by(self, grant: Grant, until_s: float) -> Grant | Ended:
+        """Renew a tenure, as ``renew`` does, by this time of the event loop."""
+        self._check_open("renew")
+        place = self._places.find(grant.bid)
+        if place is not None and await self._turns.passing(place, self._renew(place, grant, until_s)):
+            return grant
+        return Ended(grant.bid, grant.token)
+
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        return await renewed_together(self, grants)
+
+    def group(self, within_ns: int) -> Group:
+        """Return a group whose renewal is a request for each, some at once: a Lease is an object of its own."""
+        return LeaseGroup(self, within_ns)
+
+    async def _renew(self, place: Place, grant: Grant, until_s: float) -> bool:
         for attempt in range(_TRIES_MAX):
             lease = await self._held(place, grant, "renew", until_s, look=attempt > 0)
             if lease is None:
@@ -325,9 +333,7 @@ class KubernetesStore:
         return lease.incumbent(election, by_version=self._by_version)
 
     def _crowded(self, operation: str) -> Unreachable:
-        return Unreachable(
-            self.address, operation, f"others wrote to the Lease {_TRIES_MAX} times meanwhile: try again"
-        )
+        return Unreachable(self.address, operation, f"others wrote to it {_TRIES_MAX} times meanwhile: try again")
 
     def _check(self, operation: str, election: str) -> str:
         self._check_open(operation)

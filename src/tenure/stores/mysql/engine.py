@@ -12,7 +12,7 @@ from typing import Any
 from asyncmy.errors import MySQLError
 
 from tenure.errors import Refused, Unreachable
-from tenure.model import Bid, Grant, Holder
+from tenure.model import Bid, Document, Grant, Holder, Version
 from tenure.stores.base import Wake
 from tenure.stores.mysql.faults import READ_ONLY
 from tenure.stores.mysql.schema import creation
@@ -66,7 +66,7 @@ class MySqlEngine:
                 raise
             return []
 
-    async def _create(self, session: MySqlSession) -> None:
+    async def _create(self, session: MySqlSession, operation: str = "open") -> None:
         try:
             for statement in creation(self.settings.prefix):
                 await session.run(statement)
@@ -75,7 +75,7 @@ class MySqlEngine:
                 raise
             told = f"the tables are not there, and we may not make them ({error.args[1]})"
             detail = f"{told}: have somebody run what tenure doctor --schema prints"
-            raise Refused(self._address, "open", detail) from None
+            raise Refused(self._address, operation, detail) from None
 
     async def _check(self, session: MySqlSession, operation: str) -> None:
         """Make sure, once for each connection, that this is the database we know, and has not gone back."""
@@ -194,6 +194,41 @@ class MySqlEngine:
             return [_office(row) for row in await self._rows(session, elections, operation)]
 
         return await self.link.run(operation, see, within_s)
+
+    async def fetch(self, key: str, within_s: float) -> Document | None:
+        async def read(session: MySqlSession) -> Document | None:
+            await self._check(session, "fetch")
+            try:
+                [row] = await session.fetch(self._sql.fetch, [key.encode()])
+            except MySQLError as error:
+                if error.args[0] != _NO_TABLE:
+                    raise
+                return None
+            if row["read_only"]:
+                session.abort()
+                raise Refused(self._address, "fetch", f"the server {READ_ONLY}")
+            return None if row["version"] is None else Document(row["value"], Version(_text(row["version"])))
+
+        return await self.link.run("fetch", read, within_s)
+
+    async def write(self, key: str, document: Document, version: Version | None, within_s: float) -> bool:
+        what = [document.value, document.version.encode(), key.encode()]
+
+        async def put(session: MySqlSession) -> bool:
+            await self._check(session, "swap")
+            if version is not None:
+                changed, _ = await session.run(self._sql.write, [*what, version.encode()])
+                return changed > 0
+            try:
+                changed, _ = await session.run(self._sql.write_first, what)
+            except MySQLError as error:
+                if error.args[0] != _NO_TABLE:
+                    raise
+                await self._create(session, "swap")
+                changed, _ = await session.run(self._sql.write_first, what)
+            return changed > 0
+
+        return await self.link.run("swap", put, within_s)
 
     async def listen(self, lookout: Lookout) -> None:
         """Nobody tells of anything here: the lookout looks."""

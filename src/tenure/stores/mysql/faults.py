@@ -56,7 +56,7 @@ class FaultTeller:
         return Fault(Refused, f"says: {said}")
 
     def _grant(self, said: str) -> str:
-        rights = {"store": "SELECT, UPDATE", "office": "SELECT, INSERT, UPDATE"}
+        rights = {"store": "SELECT, UPDATE", "office": "SELECT, INSERT, UPDATE", "document": "SELECT, INSERT, UPDATE"}
         for table, right in rights.items():
             if table in said.rpartition("for table")[2]:
                 return f"have somebody run: GRANT {right} ON {self._where}{table} TO '{self._user}'@'%'"

@@ -27,13 +27,20 @@ CREATE TABLE IF NOT EXISTS {prefix}office (
     advertised varbinary(4096) NOT NULL DEFAULT '',
     withdrawn  varbinary(4096) NOT NULL DEFAULT ''
 ) ENGINE = InnoDB""",
+    """\
+CREATE TABLE IF NOT EXISTS {prefix}document (
+    name    varbinary(1024) NOT NULL PRIMARY KEY,
+    version varbinary(64) NOT NULL,
+    value   mediumblob NOT NULL
+) ENGINE = InnoDB""",
     "INSERT INTO {prefix}store VALUES (1, MD5(CONCAT(UUID(), RAND())), '', 0) ON DUPLICATE KEY UPDATE one = one",
 )
 
 _GRANTS: Final = """\
--- What elections need, and no more. Put your own user where it says {user}.
+-- What elections and documents need, and no more. Put your own user where it says {user}.
 GRANT SELECT, UPDATE ON {database}.{prefix}store TO {user};
 GRANT SELECT, INSERT, UPDATE ON {database}.{prefix}office TO {user};
+GRANT SELECT, INSERT, UPDATE ON {database}.{prefix}document TO {user};
 """
 
 

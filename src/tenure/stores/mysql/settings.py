@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tenure.clients.address import cluster_of
+from tenure.clients.mysql import MYSQL_TLS_OPTIONS, encryption_of
 from tenure.clients.options import options_of
-from tenure.clients.tls import tls_context
 from tenure.errors import ConfigError
 from tenure.stores.sql.settings import SQL_OPTIONS, SqlSettings, sql_settings_of
 
 _PORT: Final = 3306
-_TLS: Final = frozenset({"ssl_ca", "ssl_cert", "ssl_key"})
-_MODES: Final = ("disabled", "required", "verify_ca", "verify_identity")
-_OPTIONS: Final = SQL_OPTIONS | _TLS | {"ssl_mode", "prefix"}
+_OPTIONS: Final = SQL_OPTIONS | MYSQL_TLS_OPTIONS | {"prefix"}
 _PREFIX: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}\Z")
 
 
@@ -32,9 +30,7 @@ class MySqlSettings:
 def settings_of(url: str, **options: str) -> MySqlSettings:
     """Return the settings that ``url`` names. Raises ConfigError for one that cannot be meant.
 
-    ``ssl_mode`` is ``disabled``, ``required``, ``verify_ca`` or ``verify_identity``, as for the ``mysql`` command, and the last of them
-    once ``ssl_ca`` names a file; ``ssl_cert`` and ``ssl_key`` are the client's own. ``password_file`` is a file with nothing but the
-    password; without one, MYSQL_PWD counts. ``prefix`` is what the names of the tables begin with, ``expiry`` whose clock ends a
+    How to encrypt is said as ``encryption_of`` has it. ``password_file`` is a file with nothing but the password; without one, MYSQL_PWD counts. ``prefix`` is what the names of the tables begin with, ``expiry`` whose clock ends a
     lease (``engine`` or ``observer``), ``poll`` how often a standby looks at least, and ``timeout`` the longest that one request may
     take, in seconds. Of several hosts the one is used that takes writes. Each may stand in the URL too.
     """
@@ -49,19 +45,5 @@ def settings_of(url: str, **options: str) -> MySqlSettings:
     prefix = given.get("prefix", "tenure_")
     if not _PREFIX.match(prefix):
         raise ConfigError("prefix", prefix, "must be lower case letters, digits and _, 40 at most")
-    mode = given.get("ssl_mode", "verify_identity" if not given.keys().isdisjoint(_TLS) else "disabled")
-    return MySqlSettings(sql, prefix, mode, _tls(mode, given))
-
-
-def _tls(mode: str, given: dict[str, str]) -> ssl.SSLContext | None:
-    if mode not in _MODES:
-        raise ConfigError("ssl_mode", mode, f"must be one of {', '.join(_MODES)}")
-    if mode == "disabled":
-        if not given.keys().isdisjoint(_TLS):
-            raise ConfigError("ssl_mode", mode, "is not encrypted, and certificates are given: leave one of both out")
-        return None
-    context = tls_context(given.get("ssl_ca"), given.get("ssl_cert"), given.get("ssl_key"))
-    context.check_hostname = mode == "verify_identity"
-    if mode == "required":
-        context.verify_mode = ssl.CERT_NONE
-    return context
+    mode, tls = encryption_of(given)
+    return MySqlSettings(sql, prefix, mode, tls)

@@ -55,6 +55,15 @@ _WITHDRAW: Final = (
 _PROCLAIM: Final = "UPDATE {prefix}office SET advertised = %s, version = version + 1 WHERE {mine} AND token = %s AND expires_us > {now}"
 _RESIGN: Final = "UPDATE {prefix}office SET resign = token, version = version + 1 WHERE election = %s AND token = %s AND nonce IS NOT NULL"
 _LOOK: Final = "SELECT {row} FROM {prefix}office"
+# One row whatever there is, so that a server which became read-only says so.
+_FETCH: Final = "SELECT @@global.read_only AS read_only, d.version, d.value FROM (SELECT 1) one LEFT JOIN {prefix}document d ON d.name = %s"
+_WRITE: Final = (
+    "UPDATE {prefix}document SET value = %s, version = %s WHERE name = %s AND version = %s AND @@global.read_only = 0"
+)
+_WRITE_FIRST: Final = (
+    "INSERT INTO {prefix}document (value, version, name) SELECT %s, %s, %s FROM (SELECT 1) one WHERE @@global.read_only = 0"
+    " ON DUPLICATE KEY UPDATE name = {prefix}document.name"
+)
 _STORE: Final = "SELECT id, server, last_token, {server} AS here, @@global.read_only AS read_only FROM {prefix}store"
 
 
@@ -72,6 +81,9 @@ class Statements(NamedTuple):
     resign: str
     look: str
     store: str
+    fetch: str
+    write: str
+    write_first: str
 
 
 def statements_for(prefix: str) -> Statements:
@@ -84,8 +96,8 @@ def statements_for(prefix: str) -> Statements:
         "unchanged": _UNCHANGED,
         "mine": _MINE,
     }
-    all_of_them = (_COUNT, _TAKE, _FIRST, _KEEP, _RENEW, _RELEASE, _WITHDRAW, _PROCLAIM, _RESIGN, _LOOK, _STORE)
-    return Statements(*(statement.format(**parts) for statement in all_of_them))
+    offices = (_COUNT, _TAKE, _FIRST, _KEEP, _RENEW, _RELEASE, _WITHDRAW, _PROCLAIM, _RESIGN, _LOOK, _STORE)
+    return Statements(*(statement.format(**parts) for statement in (*offices, _FETCH, _WRITE, _WRITE_FIRST)))
 
 
 def renewal(template: str, count: int) -> str:

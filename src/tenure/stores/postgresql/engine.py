@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar, cast
 import asyncpg
 
 from tenure.errors import Refused
-from tenure.model import Bid, Grant, Holder
+from tenure.model import Bid, Document, Grant, Holder, Version
 from tenure.stores.base import Wake
 from tenure.stores.postgresql.listening import Listening
 from tenure.stores.postgresql.schema import creation
@@ -31,6 +31,7 @@ _THERE: Final = (
     " WHERE n.nspname = $1 AND c.relname IN ('office', 'store', 'token')"
 )
 _PARTS: Final = 3
+_DOCUMENTS_THERE: Final = "SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename = 'document'"
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class PostgresEngine:
         self._identity, self._table_oid = "", 0
         self._latest_token = 0  # that this process has seen given
         self._checked: PostgresSession | None = None
+        self._with_documents: PostgresSession | None = None
 
     async def open(self) -> str:
         timeout_s = self.settings.sql.timeout_s
@@ -103,14 +105,14 @@ class PostgresEngine:
 
         return await self.link.run(operation, checked, within_s)
 
-    async def _create(self, session: PostgresSession) -> None:
+    async def _create(self, session: PostgresSession, operation: str = "open") -> None:
         try:
             await session.run_script(creation(self.settings.schema))
         except asyncpg.InsufficientPrivilegeError as error:
             await session.connection.execute("ROLLBACK")
             told = f"the schema {self.settings.schema} is not there, or not whole, and we may not make it ({error})"
             detail = f"{told}: have somebody run what tenure doctor --schema prints"
-            raise Refused(self.settings.sql.address, "open", detail) from None
+            raise Refused(self.settings.sql.address, operation, detail) from None
 
     async def close(self) -> None:
         await self._listening.end()
@@ -183,6 +185,34 @@ class PostgresEngine:
         else:
             rows = await self._fetch(operation, self._sql.look, [elections], within_s)
         return [_office(row) for row in rows]
+
+    async def fetch(self, key: str, within_s: float) -> Document | None:
+        async def read(session: PostgresSession) -> Document | None:
+            if not await self._has_documents(session):
+                return None
+            rows = await session.fetch(self._sql.fetch, [key])
+            return Document(rows[0]["value"], rows[0]["version"]) if rows else None
+
+        return await self._run("fetch", read, within_s)
+
+    async def write(self, key: str, document: Document, version: Version | None, within_s: float) -> bool:
+        what = [key, document.value, document.version]
+
+        async def put(session: PostgresSession) -> bool:
+            if not await self._has_documents(session):
+                await self._create(session, "swap")
+            if version is None:
+                return bool(await session.fetch(self._sql.write_first, what))
+            return bool(await session.fetch(self._sql.write, [*what, version]))
+
+        return await self._run("swap", put, within_s)
+
+    async def _has_documents(self, session: PostgresSession) -> bool:
+        """Say whether there is a table of documents, which a schema that was made before there were any has not."""
+        if session is not self._with_documents:
+            [(there,)] = await session.fetch(_DOCUMENTS_THERE, [self.settings.schema])
+            self._with_documents = session if there else None
+        return session is self._with_documents
 
     async def listen(self, lookout: Lookout) -> None:
         await self._listening.begin(lookout)

@@ -26,16 +26,21 @@ CREATE TABLE IF NOT EXISTS {schema}.office (
     advertised text NOT NULL DEFAULT '',
     withdrawn  text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS {schema}.document (
+    key     text PRIMARY KEY,
+    version text NOT NULL,
+    value   bytea NOT NULL
+);
 INSERT INTO {schema}.store SELECT md5(random()::text || clock_timestamp()::text)
     WHERE NOT EXISTS (SELECT FROM {schema}.store);
 """
 
 _GRANTS: Final = """\
--- What elections need, and no more. Put your own role where it says {role}.
+-- What elections and documents need, and no more. Put your own role where it says {role}.
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON {schema}.store TO {role};
 GRANT USAGE ON SEQUENCE {schema}.token TO {role};
-GRANT SELECT, INSERT, UPDATE ON {schema}.office TO {role};
+GRANT SELECT, INSERT, UPDATE ON {schema}.office, {schema}.document TO {role};
 """
 
 
@@ -60,6 +65,7 @@ def grant_for(message: str, schema: str, role: str) -> str:
         "schema": f"GRANT USAGE ON SCHEMA {schema}",
         "table store": f"GRANT SELECT ON {schema}.store",
         "sequence": f"GRANT USAGE ON SEQUENCE {schema}.token",
+        "table document": f"GRANT SELECT, INSERT, UPDATE ON {schema}.document",
         "table office": f"GRANT SELECT, INSERT, UPDATE ON {schema}.office",
     }
     missing = next((grant for what, grant in grants.items() if f"for {what}" in message), None)

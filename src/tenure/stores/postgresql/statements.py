@@ -68,6 +68,12 @@ _RESIGN: Final = """
 UPDATE {schema}.office o SET resign = o.token, version = o.version + 1
 WHERE o.election = $1 AND o.token = $2 AND o.nonce IS NOT NULL RETURNING o.token"""
 
+_FETCH: Final = "SELECT d.value, d.version FROM {schema}.document d WHERE d.key = $1"
+_WRITE: Final = (
+    "UPDATE {schema}.document SET value = $2, version = $3 WHERE key = $1 AND version = $4 RETURNING version"
+)
+_WRITE_FIRST: Final = "INSERT INTO {schema}.document VALUES ($1, $3, $2) ON CONFLICT DO NOTHING RETURNING version"
+
 _LOOK: Final = "SELECT {row} FROM {schema}.office o"
 
 
@@ -83,6 +89,9 @@ class Statements(NamedTuple):
     resign: str
     look: str
     look_at_all: str
+    fetch: str
+    write: str
+    write_first: str
 
 
 def channel_of(schema: str) -> str:
@@ -114,4 +123,7 @@ def statements_for(schema: str) -> Statements:
         _RESIGN.format(**parts),
         f"{look} WHERE o.election = ANY($1::text[])",
         look,
+        _FETCH.format(**parts),
+        _WRITE.format(**parts),
+        _WRITE_FIRST.format(**parts),
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from tenure.clients.redis.resp import Argument, Reply
 from tenure.errors import Refused
-from tenure.model import TOKEN_MAX, Bid, Grant, Holder, Incumbent, Token
+from tenure.model import TOKEN_MAX, Bid, Document, Grant, Holder, Incumbent, Token, Version
 from tenure.stores.base import ElectionStatus
 
 # A standby that hears nothing claims again within two and a half ttl, and counts as one for a little longer.
@@ -50,6 +50,9 @@ class Keys:
 
     def standby(self, election: str) -> str:
         return f"{self.prefix}:standby:{election}"
+
+    def document(self, name: str) -> str:
+        return f"{self.prefix}:document:{name}"
 
     def channel(self, election: str) -> str:
         """Channels are shared by all databases of a server, so the number of ours is a part of their names."""
@@ -207,3 +210,13 @@ def items(reply: Reply) -> list[Reply]:
     if not isinstance(reply, list):
         raise TypeError(f"{reply!r} where a list must be")
     return reply
+
+
+def document_in(parts: Reply, key: str, address: str) -> Document | None:
+    """Return the document that a server tells of; None: there is none. Raises Refused for what is no document."""
+    match items(parts):
+        case [None, None]:
+            return None
+        case [bytes() as value, bytes() as version]:
+            return Document(value, Version(text_in(version)))
+    raise by_hand(f"{key} is no document", address, "fetch")

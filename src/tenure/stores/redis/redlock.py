@@ -62,6 +62,8 @@ def from_url(url: str, **options: str) -> "RedlockStore":
 class RedlockStore(Remembering):
     """Elections at a majority of servers: ``async with RedlockStore(settings) as store``."""
 
+    no_documents = "servers that know nothing of each other have no version in common, nor agree on the last write"
+
     def __init__(self, settings: Settings, *, chance: random.Random | None = None) -> None:
         super().__init__(settings.address, _TRAITS)
         self._settings, self._chance = settings, chance or random.Random()

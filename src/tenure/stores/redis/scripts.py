@@ -1,7 +1,8 @@
 """What is done inside Redis: one script for each operation, so that each is one step of the server.
 
 Keys, all of which begin with the prefix: ``id`` (the name of this store), ``token`` (the counter: no expiry, never deleted),
-``elections`` (their names), and for each election ``office:NAME`` (a hash that expires with the lease) and ``standby:NAME``.
+``elections`` (their names), for each election ``office:NAME`` (a hash that expires with the lease) and ``standby:NAME``, and for each
+document ``document:NAME``.
 
 Rules of this file
 1. Every script compares the name of the store first. Where it is missing, data were lost, and it is put back: a store that
@@ -230,4 +231,19 @@ for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
   }}
 end
 return answers
+""")
+
+# KEYS: id, document. ARGV: identity. Answers {value, version} or nothing.
+FETCH: Final = Script(f"""{_HEAD}
+return redis.call('HMGET', KEYS[2], 'value', 'version')
+""")
+
+# KEYS: id, document. ARGV: identity, value, new version, version that must be there ('': nothing must). Answers 1, or as FETCH.
+SWAP: Final = Script(f"""{_HEAD}
+local found = redis.call('HMGET', KEYS[2], 'value', 'version')
+if (found[2] or '') ~= ARGV[4] then
+  return found
+end
+redis.call('HSET', KEYS[2], 'value', ARGV[2], 'version', ARGV[3])
+return 1
 """)

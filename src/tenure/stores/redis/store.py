@@ -14,7 +14,7 @@ from typing import Final, Self
 from tenure.clients.redis.client import RedisClient, Script
 from tenure.clients.redis.resp import Argument, Reply
 from tenure.errors import Refused
-from tenure.model import Bid, Ended, Grant, Incumbent, Wait
+from tenure.model import Bid, Conflict, Document, Ended, Grant, Incumbent, Version, Wait
 from tenure.stores.base import ElectionStatus, Wake
 from tenure.stores.examining import Finding
 from tenure.stores.redis import scripts
@@ -25,6 +25,7 @@ from tenure.stores.redis.lookout import Lookout
 from tenure.stores.redis.records import (
     Keys,
     claim_arguments,
+    document_in,
     held_in,
     items,
     name_in,
@@ -177,6 +178,19 @@ class RedisStore(Remembering):
         now, *told = items(await self._run(scripts.LIST, keys, arguments, "elections"))
         found = [status_in(each, self.keys, int(text_in(now)), self.address) for each in told]
         return sorted(found, key=lambda status: status.election)
+
+    async def fetch(self, key: str) -> Document | None:
+        """Return a document. An acknowledged one can be lost, as an office can; a version of before then fits no later one."""
+        self._check_texts("fetch", key)
+        keys = [self.keys.identity, self.keys.document(key)]
+        return document_in(await self._run(scripts.FETCH, keys, [self._identity], "fetch"), keys[1], self.address)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        self._check_texts("swap", key)
+        keys, written = [self.keys.identity, self.keys.document(key)], Document(value, Version(secrets.token_hex(8)))
+        arguments: list[Argument] = [self._identity, value, written.version, version or ""]
+        answer = await self._run(scripts.SWAP, keys, arguments, "swap")
+        return written if answer == 1 else Conflict(document_in(answer, keys[1], self.address))
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._client, ttl_ns)

@@ -8,13 +8,13 @@ Rules of this file
    under way for the place: a claim that is granted meanwhile prolongs it.
 3. Two candidates of one election never share a lease: the engine would take the second for the first.
 4. What was sent for a place and given up unanswered may reach the engine at any later time, and would stand there for as
-   long as others keep the lease alive. So its key is given to nobody else on this lease (``lingering``) until that has been
+   long as others keep the lease alive. So its election is nobody else's on this lease (``lingering``) until that has been
    settled, which each engine does in its own way.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, TypeVar
@@ -44,12 +44,11 @@ class SharingPlace(Generic[L]):
     bid: Bid
     _: KW_ONLY
     lease: L | None = None
-    key: Hashable = None  # what the engine knows it by
     token: int = 0  # 0: it has none, as far as is known
     due_at: int = NEVER  # when it is given up unless its holder asks again
     leading: bool = False
     resign_asked: bool = False
-    busy: "asyncio.Task[Any] | None" = None  # the request that is under way
+    busy: "asyncio.Future[Any] | None" = None  # the request that is under way
     waiting: "asyncio.Future[None] | None" = None  # who waits for its turn
 
     @property
@@ -75,8 +74,8 @@ class SharedLease(Generic[P]):
     sent_at: int  # when the last renewal was sent that was answered
     _: KW_ONLY
     gone: bool = False  # the engine has ended it
-    places: dict[Hashable, P] = field(default_factory=dict)
-    lingering: dict[Hashable, P] = field(default_factory=dict)  # those that left, of which something may still land
+    places: dict[str, P] = field(default_factory=dict)  # by their elections, of which each has one (rule 3)
+    lingering: dict[str, P] = field(default_factory=dict)  # those that left, of which something may still land
     keeper: "asyncio.Task[None] | None" = None
 
 
@@ -96,10 +95,6 @@ class SharedLeases(ABC, Generic[P, L]):
     @abstractmethod
     def _kind_of(self, place: P) -> Kind:
         """Say which places can share a lease with this one."""
-
-    @abstractmethod
-    def _key_on(self, lease: L, place: P) -> Hashable:
-        """Return what the engine will know a place by on this lease."""
 
     @abstractmethod
     async def _make(self, kind: Kind, place: P) -> L:
@@ -148,14 +143,14 @@ class SharedLeases(ABC, Generic[P, L]):
 
     def _one_of(self, kind: Kind, place: P) -> L | None:
         alike = self._alike.get(kind, ())
-        return next((lease for lease in alike if self._is_free(lease, self._key_on(lease, place))), None)
+        return next((lease for lease in alike if self._is_free(lease, place.bid.election)), None)
 
-    def _is_free(self, lease: L, key: Hashable) -> bool:
+    def _is_free(self, lease: L, election: str) -> bool:
         # One that nobody has renewed for half its ttl may be over: asking for it would cost as much as a new one. But one
         # that was just made is never thrown away, or a process that stands still now and then would make them for ever.
         just_made = lease.keeper is None
         alive = just_made or bool(lease.places) or self._clock.now() - lease.sent_at < lease.ttl_ns // 2
-        taken = key in lease.places or key in lease.lingering
+        taken = election in lease.places or election in lease.lingering
         return alive and not lease.gone and not taken and len(lease.lingering) < _LINGERING_MAX
 
     def _check_open(self) -> None:
@@ -164,9 +159,9 @@ class SharedLeases(ABC, Generic[P, L]):
 
     def _attach(self, lease: L, place: P) -> None:
         self._check_open()
-        place.lease, place.key = lease, self._key_on(lease, place)
-        assert place.key not in lease.places, "two candidates of one election never share a lease"
-        lease.places[place.key] = place
+        assert place.bid.election not in lease.places, "two candidates of one election never share a lease"
+        place.lease = lease
+        lease.places[place.bid.election] = place
         if lease.keeper is None or lease.keeper.done():
             lease.keeper = asyncio.create_task(self._keep(lease))
             self._keepers.add(lease.keeper)
@@ -177,10 +172,10 @@ class SharedLeases(ABC, Generic[P, L]):
         lease = place.lease
         if lease is None:
             return
-        lease.places.pop(place.key, None)
+        lease.places.pop(place.bid.election, None)
         place.lease, place.token, place.leading = None, 0, False
         if lingers and not lease.gone:
-            lease.lingering[place.key] = place
+            lease.lingering[place.bid.election] = place
         else:
             place.settle()
 

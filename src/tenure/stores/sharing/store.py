@@ -75,7 +75,7 @@ class SharingStore(ABC, Generic[P, L]):
 
     @abstractmethod
     async def _look(self, lease: L, places: Sequence[P], asked_at: int) -> set[P]:
-        """Renew a lease, and see which of these places are still there, both at ``asked_at`` or later."""
+        """Renew a lease, and see which of these places are gone, both at ``asked_at`` or later."""
 
     @abstractmethod
     async def _proclaim(self, place: P, address: str) -> bool:
@@ -135,38 +135,38 @@ class SharingStore(ABC, Generic[P, L]):
 
     async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
         places = [self.place_of(grant) for grant in grants]
-        kept = await self.keep([place for place in places if place is not None])
+        gone = await self.keep([place for place in places if place is not None])
         return [
-            grant if place is not None and place in kept and place.holds(grant) else Ended(grant.bid, grant.token)
+            grant if place is not None and place not in gone and place.holds(grant) else Ended(grant.bid, grant.token)
             for grant, place in zip(grants, places, strict=True)
         ]
 
-    def group(self) -> Group:
+    def group(self, within_ns: int) -> Group:  # noqa: ARG002  (it is one request)
         return PlacedGroup(self)
 
     async def keep(self, places: Sequence[P]) -> set[P]:
-        """Renew the leases of these places, and return which of them are still there."""
+        """Renew the leases of these places, and return which of them are gone."""
         asked_at = self._clock.now()
         by_lease: dict[L, list[P]] = {}
         for place in places:
             if place.lease is not None:
                 by_lease.setdefault(place.lease, []).append(place)
-        answers = await asyncio.gather(*(self._keep(*lease, asked_at) for lease in by_lease.items()))
-        return answers[0] if len(answers) == 1 else set().union(*answers)
+        gone = await asyncio.gather(*(self._keep(*lease, asked_at) for lease in by_lease.items()))
+        return set().union(*gone, (place for place in places if place.lease is None))
 
     async def _keep(self, lease: L, places: list[P], asked_at: int) -> set[P]:
-        """Renew a lease, and return which of these places are still there; the others are over."""
+        """Renew a lease, and return which of these places are gone; they are over."""
         try:
-            present = await self._look(lease, places, asked_at)
+            gone = await self._look(lease, places, asked_at)
         except self._over:
-            present = set()
-        now = self._clock.now()
+            gone = set(places)
+        now, due_at = self._clock.now(), dict[int, int]()  # by ttl: one number for all who have the same
         for place in places:
-            if place in present:
-                place.due_at = now + place.bid.ttl_ns
+            if place not in gone:
+                place.due_at = due_at.setdefault(place.bid.ttl_ns, now + place.bid.ttl_ns)
             elif place.busy is None and place.lease is lease:  # Else a claim finds out by itself, and stands anew.
                 self._forget(place, lingers=place.unsure)
-        return present
+        return gone
 
     async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
         place = self.place_of(grant)

@@ -9,14 +9,16 @@ Rules of this file
 
 import asyncio
 import os
+import secrets
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Final, Protocol, Self
 
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
-from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
+from tenure.model import Bid, Conflict, Document, Ended, Grant, Incumbent, Token, Version, Wait
 from tenure.stores.base import ElectionStatus, Traits, Wake
+from tenure.stores.documents import swapped
 from tenure.stores.sql.lookout import Lookout
 from tenure.stores.sql.places import Place, Places, Sightings
 from tenure.stores.sql.rows import Ask, Lasting, Office, Taken, check_address, check_bid, check_text
@@ -62,6 +64,14 @@ class Engine(Protocol):
 
     async def look(self, elections: list[str] | None, operation: str, within_s: float) -> list[Office]:
         """Return these rows, or all; an election that has none is left out."""
+        ...
+
+    async def fetch(self, key: str, within_s: float) -> Document | None:
+        """Return the row of a document."""
+        ...
+
+    async def write(self, key: str, document: Document, version: Version | None, within_s: float) -> bool:
+        """Write the row of a document if it is at this version. False: it is not."""
         ...
 
     async def listen(self, lookout: Lookout) -> None:
@@ -284,6 +294,23 @@ class SqlStore:
             for office in sorted(rows, key=lambda office: office.election)
             if office.election != TRIAL
         ]
+
+    # Documents
+
+    async def fetch(self, key: str) -> Document | None:
+        self._check_open("fetch")
+        check_text(self.address, "fetch", key)
+        return await self._engine.fetch(key, self.sql.timeout_s)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        self._check_open("swap")
+        check_text(self.address, "swap", key)
+        return await swapped(self, self._write_document, key, value, version)
+
+    async def _write_document(self, key: str, value: bytes, version: Version | None) -> Version | None:
+        # By chance and not by a counter, which goes back with a backup, or where a replica is promoted that missed the last writes.
+        document = Document(value, Version(secrets.token_hex(8)))
+        return document.version if await self._engine.write(key, document, version, self.sql.timeout_s) else None
 
     def _within_s(self, bid: Bid) -> float:
         return min(self.sql.timeout_s, bid.ttl_ns / 1e9 / _CALLS_PER_TTL)

@@ -5,10 +5,23 @@ begun, at an instant that was read after the lock was had: an older one would pr
 could revive one that ended while we waited for the lock.
 """
 
+import secrets
 import sqlite3
 from typing import NamedTuple
 
-from tenure.model import TOKEN_MAX, Bid, Ended, Grant, Holder, Incumbent, Token, Wait
+from tenure.model import (
+    TOKEN_MAX,
+    Bid,
+    Conflict,
+    Document,
+    Ended,
+    Grant,
+    Holder,
+    Incumbent,
+    Token,
+    Version,
+    Wait,
+)
 from tenure.stores.base import ElectionStatus
 from tenure.stores.sqlite.host import Host
 
@@ -42,6 +55,20 @@ _STAND_BY = (
     "INSERT INTO standby VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET serial = excluded.serial,"
     " fresh_until = excluded.fresh_until, boot_id = excluded.boot_id, time_namespace = excluded.time_namespace"
 )
+# Made with the first document, and not with the file: files that were made before there were documents go on as they are.
+_DOCUMENTS = """CREATE TABLE IF NOT EXISTS document (
+    key TEXT PRIMARY KEY,
+    version TEXT NOT NULL,
+    value BLOB NOT NULL
+)"""
+
+
+class Swap(NamedTuple):
+    """A document to be written, if it is at ``version``."""
+
+    key: str
+    value: bytes
+    version: Version | None
 
 
 class Denied(Exception):
@@ -158,6 +185,27 @@ class Engine:
         if incumbent is not None:
             self._execute("UPDATE office SET resign_token = token WHERE election = ?", (election,))
         return incumbent
+
+    def fetch(self, key: str) -> Document | None:
+        # Looked up every time: a transaction that made the table, and in which somebody found it, may yet be rolled back.
+        if not self._execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'document'").fetchone():
+            return None
+        row = self._execute("SELECT value, version FROM document WHERE key = ?", (key,)).fetchone()
+        return None if row is None else Document(*row)
+
+    def swap(self, swap: Swap) -> Document | Conflict:
+        current = self.fetch(swap.key)
+        if swap.version != (None if current is None else current.version):
+            return Conflict(current)
+        # By chance and not by a counter, which would go back with a file that is restored from a copy.
+        written = Document(swap.value, Version(secrets.token_hex(8)))
+        what = (written.version, written.value, swap.key)
+        if current is None:
+            self._execute(_DOCUMENTS)
+            self._execute("INSERT INTO document (version, value, key) VALUES (?, ?, ?)", what)
+        else:  # In place: a row that is replaced moves, and its index with it, which is three pages and not one.
+            self._execute("UPDATE document SET version = ?, value = ? WHERE key = ?", what)
+        return written
 
     def elections(self, now: int) -> list[ElectionStatus]:
         standbys: dict[str, list[Holder]] = {}

@@ -1,9 +1,9 @@
 """Requests in transactions: those that wait together are carried out together, and each gets an outcome of its own.
 
 Rules of this file
-1. A claim is durable before it is answered. A token that was issued again after a power cut would be two tenures under
+1. A claim is durable before it is answered, and so is a document. A token that was issued again after a power cut would be two tenures under
    one number, which no fence could tell apart. Renewals and releases need not be: a reboot frees every lease anyway.
-   So a transaction that holds a claim is synced (synchronous = FULL) and others are not (NORMAL), which costs nothing
+   So a transaction that holds one of these is synced (synchronous = FULL) and others are not (NORMAL), which costs nothing
    in consistency: the log is in order, and a synced commit takes everything before it along.
 2. Whoever waits together is served by one transaction: a thousand renewals are one commit, and fifty claims one sync.
 3. Answers are given after the commit, never before.
@@ -18,10 +18,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from tenure.clock import Clock
 from tenure.errors import Refused, StoreError, TenureError
-from tenure.model import Bid, Wait
+from tenure.model import Bid, Conflict, Document, Wait
 from tenure.stores.base import ElectionStatus
 from tenure.stores.sqlite.desk import Desk
-from tenure.stores.sqlite.engine import Denied, Engine
+from tenure.stores.sqlite.engine import Denied, Engine, Swap
 from tenure.stores.sqlite.faults import fault_of, needs_new_connection
 from tenure.stores.sqlite.file import LOG_MAX, log_of, patiently, size_of
 
@@ -60,6 +60,8 @@ READ = Operation("read", Need.SNAPSHOT, Engine.read)
 ELECTIONS = Operation[None, list[ElectionStatus]](
     "elections", Need.SNAPSHOT, lambda engine, _, now: engine.elections(now)
 )
+FETCH = Operation[str, Document | None]("fetch", Need.SNAPSHOT, lambda engine, key, _: engine.fetch(key))
+SWAP = Operation[Swap, Document | Conflict]("swap", Need.SYNC, lambda engine, swap, _: engine.swap(swap))
 ASK_TO_RESIGN = Operation("ask_to_resign", Need.LOCK, Engine.ask_to_resign)
 
 

@@ -14,10 +14,11 @@ from urllib.parse import quote
 
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, Refused, Unreachable
-from tenure.model import Bid, Ended, Grant, Incumbent, Token, Wait
+from tenure.model import Bid, Conflict, Document, Ended, Grant, Incumbent, Token, Version, Wait
 from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
 from tenure.stores.examining import Finding
 from tenure.stores.sqlite.desk import Desk
+from tenure.stores.sqlite.engine import Swap
 from tenure.stores.sqlite.examine import examine
 from tenure.stores.sqlite.host import Host, plain_path, this_host
 from tenure.stores.sqlite.lookout import Lookout, LookoutThread, Watch
@@ -26,10 +27,12 @@ from tenure.stores.sqlite.session import (
     ASK_TO_RESIGN,
     CLAIM,
     ELECTIONS,
+    FETCH,
     PROCLAIM,
     READ,
     RELEASE,
     RENEW,
+    SWAP,
     Operation,
     Session,
 )
@@ -62,6 +65,9 @@ class SQLiteStore:
     Raises ConfigError on entry for a place or a file that cannot serve. ``clock`` and ``host`` are for tests: what time
     it is, and whose time that is.
     """
+
+    # Their thread answers whichever loop of asyncio has asked: the way by the office would be two changes of threads more.
+    documents_on_any_loop = True
 
     def __init__(
         self,
@@ -186,6 +192,14 @@ class SQLiteStore:
     async def read(self, election: str) -> Incumbent | None:
         self._check_texts("read", election)
         return await self._ask(READ, election)
+
+    async def fetch(self, key: str) -> Document | None:
+        self._check_texts("fetch", key)
+        return await self._ask(FETCH, key)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        self._check_texts("swap", key)
+        return await self._ask(SWAP, Swap(key, value, version))
 
     async def elections(self) -> list[ElectionStatus]:
         """Return every election that was ever held in this file, by name: who is in office, and who waits."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import OrderedDict
 from typing import Final
 
 from tenure.clients.zookeeper import Code, Fault, LinkLost, NotReached, Session, Settings
@@ -19,8 +18,9 @@ from tenure.stores.zookeeper.roster import Roster
 
 # How often a claim begins again within one call: somebody came between, or left while it looked.
 _TRIES_MAX: Final = 20
-# How many elections are remembered by the number that their next node should get; the others cost one more look.
-_NUMBERS_MAX: Final = 4096
+# How many elections are remembered by the number that their next node should get; the others cost one more look. It is for
+# locks that are taken again and again: whoever leads for long has no use for it.
+_NUMBERS_MAX: Final = 256
 _PAUSE_MAX_S: Final = 0.02
 
 
@@ -29,7 +29,7 @@ class Candidacy:
 
     def __init__(self, settings: Settings, clock: Clock, roster: Roster) -> None:
         self._settings, self._clock, self._roster = settings, clock, roster
-        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._numbers: dict[str, int] = {}  # by path, the one that was used last at the end
 
     async def stand(self, place: Place) -> Grant | Wait:
         """Claim, for the first time or again. Call it by ``Roster.stand``."""
@@ -40,7 +40,7 @@ class Candidacy:
             try:
                 answer = await self._try(place, lease)
             except (LinkLost, NotReached) as lost:
-                if place.name:  # It stands: whoever waits for it to leave does not wait for nothing.
+                if place.node:  # It stands: whoever waits for it to leave does not wait for nothing.
                     raise LinkLost(lost.why, in_doubt=True) from lost
                 raise
             if answer is not None:
@@ -54,7 +54,7 @@ class Candidacy:
             await self._roster.settle(place)
         await lease.steady()
         try:
-            children = await (self._confirm(place, lease) if place.name else self._create(place, lease))
+            children = await (self._confirm(place, lease) if place.node else self._create(place, lease))
             return await self._judge(place, lease.session, children)
         except Fault as fault:
             if fault.code != Code.NO_NODE:
@@ -95,7 +95,7 @@ class Candidacy:
             place.in_doubt = lost.in_doubt
             raise
         place.in_doubt = False
-        place.name, place.czxid = created.rpartition("/")[2], stat.czxid
+        place.node, place.czxid = created, stat.czxid
         self._remember(place.path, contenders([place.name])[0].number + 1)
         return (await session.result(listed))[0]
 
@@ -113,10 +113,10 @@ class Candidacy:
         return self._numbers[path]
 
     def _remember(self, path: str, number: int) -> None:
+        self._numbers.pop(path, None)
         self._numbers[path] = number
-        self._numbers.move_to_end(path)
         if len(self._numbers) > _NUMBERS_MAX:
-            self._numbers.popitem(last=False)
+            del self._numbers[next(iter(self._numbers))]
 
     async def _judge(self, place: Place, session: Session, children: list[str]) -> Grant | Wait | None:
         """Decide by the children whether it is this one's turn. None: look again."""

@@ -28,7 +28,7 @@ the session has two ticks more than the ttl. When it was decided is not when we 
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tenure.clients.zookeeper import Event, Fault, LinkLost, Session, Settings
@@ -51,10 +51,10 @@ class Place:
     """One bid's place in the queue of one election, and what is known of its node."""
 
     bid: Bid
-    path: str  # of the election
+    chroot: str
     heard_at: int
     lease: "Lease | None" = None
-    name: str = ""  # of the node; empty: there is none
+    node: str = ""  # its path; empty: there is none
     czxid: int = 0
     in_doubt: bool = False  # a node may be there of which we have not heard
     leaving: bool = False
@@ -65,17 +65,24 @@ class Place:
     before: str = ""  # the name of the node that it waits for
     succeeds_at: int = 0  # not later than that was told to be deleted
     watch_count: int = 0
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # whoever does something with the node
+    turn: "Turn | None" = None  # of those who do something with the node, while there are any
     standing: "asyncio.Task[Grant | Wait] | None" = None  # a claim that waits for its turn
     parting: "asyncio.Task[None] | None" = None  # who leaves, or waits for its turn to
 
+    # Both are made anew whenever they are asked for: there may be ten thousand places, most of which only lead.
     @property
-    def node(self) -> str:
-        return f"{self.path}/{self.name}"
+    def path(self) -> str:
+        """The path of the election."""
+        return f"{self.chroot}/{self.bid.election}"
+
+    @property
+    def name(self) -> str:
+        """The name of the node; empty: there is none."""
+        return self.node.rpartition("/")[2]
 
     def forget(self) -> None:
         """Note that there is no node."""
-        self.name, self.czxid, self.before = "", 0, ""
+        self.node, self.czxid, self.before = "", 0, ""
         self.grant, self.in_doubt, self.armed, self.resign_asked = None, False, False, False
 
     def holds(self, grant: Grant) -> bool:
@@ -91,11 +98,20 @@ class Place:
         """Return when it is given up if nobody asks for it any more."""
         return self.heard_at + self.bid.ttl_ns
 
-    def tell(self, event: Event) -> None:
-        """Hear of the node: it was deleted or changed, or nobody will tell of it any more."""
+    def __call__(self, event: Event) -> None:
+        """Hear of the node, as its watcher: it was deleted or changed, or nobody will tell of it any more."""
         self.armed, self.has_news = False, True
         if event is Event.DELETED:
             self.forget()
+
+
+class Turn:
+    """One after the other at one place, and how many of them there are."""
+
+    __slots__ = ("lock", "user_count")
+
+    def __init__(self) -> None:
+        self.lock, self.user_count = asyncio.Lock(), 0
 
 
 class Lease:

@@ -35,6 +35,7 @@ _OURS: Final = re.compile(r"_c_([0-9a-f-]{36})-latch-(-?\d{10})-lock-\2__lock__-
 _KAZOO: Final = "__lock__"
 _DIGITS: Final = 16
 _NAMES_MAX: Final = 4096  # of those that are remembered as read, some hundred bytes each
+_FEW: Final = 8  # So few are not worth it.
 _SERIAL_MAX: Final = 16**_DIGITS - 1
 _RESERVED: Final = "zookeeper"  # the engine keeps its own settings there
 
@@ -56,11 +57,12 @@ class Contender:
 
 def contenders(children: list[str]) -> list[Contender]:
     """Return the candidates among ``children`` in the order of their numbers; what else is there is none."""
-    found = [_contender(name) for name in children]
+    # Whoever stands looks at all names again and again: a thousand standbys of one process would read a million of them.
+    read = _contender if len(children) > _FEW else _contender.__wrapped__
+    found = [read(name) for name in children]
     return sorted((one for one in found if one is not None), key=lambda one: one.number)
 
 
-# Whoever stands looks at all names again and again: a thousand standbys of one process would read a million of them.
 @lru_cache(maxsize=_NAMES_MAX)
 def _contender(name: str) -> Contender | None:
     match = _CONTENDER.search(name)

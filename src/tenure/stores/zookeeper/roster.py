@@ -15,8 +15,8 @@ Rules of this file
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from tenure.clients.zookeeper import Code, Fault, LinkLost, NotReached, SessionOver, Settings
@@ -24,7 +24,7 @@ from tenure.clients.zookeeper.wire import Stat, delete, exists
 from tenure.clock import Clock
 from tenure.errors import Refused
 from tenure.model import Bid, Grant, Holder, Wait
-from tenure.stores.zookeeper.leases import Lease, Place
+from tenure.stores.zookeeper.leases import Lease, Place, Turn
 from tenure.stores.zookeeper.names import contenders, who
 from tenure.stores.zookeeper.queue import look
 
@@ -35,6 +35,20 @@ T = TypeVar("T")
 _LEASES_MAX: Final = 24
 _IDLE_NS: Final = 30 * 10**9  # It costs a ping now and then, and who holds a lock again and again needs it again.
 _CLOSE_WITHIN_S: Final = 2.0
+
+
+@asynccontextmanager
+async def _turn(place: Place) -> AsyncGenerator[None, None]:
+    """Wait for one's turn to do something with the place's node, in the order of coming."""
+    turn = place.turn = place.turn or Turn()
+    turn.user_count += 1
+    try:
+        async with turn.lock:
+            yield
+    finally:
+        turn.user_count -= 1
+        if not turn.user_count:
+            place.turn = None
 
 
 class Roster:
@@ -55,8 +69,8 @@ class Roster:
         """Return the place of the bid's holder in the bid's election, whichever bid it is of."""
         return self.places.get((bid.election, bid.holder))
 
-    def enter(self, bid: Bid, path: str) -> Place:
-        place = Place(bid, path, self._clock.now())
+    def enter(self, bid: Bid) -> Place:
+        place = Place(bid, self._settings.chroot, self._clock.now())
         self.places[bid.election, bid.holder] = place
         self._sweep_by(place.ends_at())
         return place
@@ -65,7 +79,7 @@ class Roster:
         """Claim when nobody else does something with the place's node. Goes on to its end if the caller is cancelled."""
 
         async def in_turn() -> Grant | Wait:
-            async with place.turn:
+            async with _turn(place):
                 place.standing = None
                 return await claim(place)
 
@@ -78,7 +92,7 @@ class Roster:
 
         async def in_turn() -> None:
             try:
-                async with place.turn:
+                async with _turn(place):
                     await self.leave(place)
             finally:
                 place.parting = None
@@ -162,7 +176,7 @@ class Roster:
         with suppress(SessionOver):  # which has deleted it
             if place.in_doubt and place.lease is not None:
                 await self.settle(place)
-            if place.name and place.lease is not None:
+            if place.node and place.lease is not None:
                 await self.remove(place, place.name)
         self._detach(place)
         if self.places.get((place.bid.election, place.bid.holder)) is place:
@@ -186,10 +200,10 @@ class Roster:
         mine = who(place.bid.holder)
         children = await look(session, place.path)
         for one in contenders(children):
-            if (one.who, one.serial) == (mine, place.bid.serial) and not place.name:
+            if (one.who, one.serial) == (mine, place.bid.serial) and not place.node:
                 stat = await self._stat(place, one.name)
                 if stat is not None and stat.ephemeral_owner == session.id:
-                    place.name, place.czxid = one.name, stat.czxid
+                    place.node, place.czxid = f"{place.path}/{one.name}", stat.czxid
         place.in_doubt = False
 
     async def _stat(self, place: Place, name: str) -> Stat | None:

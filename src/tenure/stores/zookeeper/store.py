@@ -13,31 +13,25 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tenure.clients.zookeeper import (
-    Code,
-    Event,
-    Fault,
-    LinkLost,
-    Session,
-    SessionOver,
-    Settings,
-    told,
-)
+from tenure.clients.zookeeper import Code, Event, Fault, LinkLost, Session, SessionOver, Settings, told
 from tenure.clients.zookeeper.asking import Asking
-from tenure.clients.zookeeper.wire import exists, get_data
+from tenure.clients.zookeeper.wire import exists
 from tenure.clock import BootClock, Clock
 from tenure.errors import ConfigError, Refused, Unreachable
-from tenure.model import Bid, Ended, Grant, Incumbent, Wait
+from tenure.model import Bid, Conflict, Document, Ended, Grant, Incumbent, Version, Wait
 from tenure.stores.base import ElectionStatus, Group, Traits
-from tenure.stores.entry import entry_of, read_entry
+from tenure.stores.documents import swapped
+from tenure.stores.entry import entry_of
 from tenure.stores.examining import Finding
 from tenure.stores.groups import PlacedGroup
+from tenure.stores.zookeeper import documents
 from tenure.stores.zookeeper.candidacy import Candidacy
 from tenure.stores.zookeeper.ensemble import identity_of, longest_session_ms, tick_of, traits_of
 from tenure.stores.zookeeper.examine import examine
 from tenure.stores.zookeeper.leases import Lease, Place
 from tenure.stores.zookeeper.names import check_bid, check_name
 from tenure.stores.zookeeper.queue import incumbent, leader_of
+from tenure.stores.zookeeper.roll import confirm
 from tenure.stores.zookeeper.roster import Roster
 from tenure.stores.zookeeper.survey import leave_a_word, list_elections, proclaim
 
@@ -131,7 +125,7 @@ class ZooKeeperStore:
                 break
             await self._roster.part(place)
         if place is None:
-            place = self._roster.enter(bid, path)
+            place = self._roster.enter(bid)
         return await self._roster.stand(place, self._candidacy.stand)
 
     async def renew(self, grant: Grant) -> Grant | Ended:
@@ -142,13 +136,13 @@ class ZooKeeperStore:
         """Renew many tenures by one request for each ttl among them."""
         self._check_open("renew")
         places = [self.place_of(grant) for grant in grants]
-        kept = await self.keep([place for place in places if place is not None])
+        gone = await self.keep([place for place in places if place is not None])
         return [
-            grant if place is not None and place in kept and place.holds(grant) else Ended(grant.bid, grant.token)
+            grant if place is not None and place not in gone and place.holds(grant) else Ended(grant.bid, grant.token)
             for grant, place in zip(grants, places, strict=True)
         ]
 
-    def group(self) -> Group:
+    def group(self, within_ns: int) -> Group:  # noqa: ARG002  (it is one request)
         """Return a group whose renewal is one request for each ttl in it."""
         return PlacedGroup(self)
 
@@ -158,57 +152,31 @@ class ZooKeeperStore:
         return place if place is not None and place.holds(grant) else None
 
     async def keep(self, places: Sequence[Place]) -> set[Place]:
-        """Renew the sessions of these places, and return which of them lead on. One whose time is over is given up."""
+        """Renew the sessions of these places, and return which of them lead no more. One whose time is over is given up."""
         self._check_open("renew")
         now = self._clock.now()
+        gone: set[Place] = set()
         by_lease: dict[Lease, list[Place]] = {}
         for place in places:
             if now >= place.heard_at + place.bid.ttl_ns:
                 self._roster.give_up(place)
-            elif place.lease is not None:
+            if place.leaving or place.lease is None:
+                gone.add(place)
+            else:
                 by_lease.setdefault(place.lease, []).append(place)
-        kept: set[Place] = set()
         with told(self.address, "renew"):
             for lease, held in by_lease.items():
-                with suppress(SessionOver):  # which has ended every tenure under it
-                    await self._confirm(lease, held)
-                    kept.update(held)
+                try:
+                    await confirm(lease, held)
+                except SessionOver:  # which has ended every tenure under it
+                    gone.update(held)
         now = self._clock.now()
-        kept = {place for place in kept if place.grant is not None and not place.leaving and place.is_alive}
-        for place in kept:
-            place.heard_at = now
-        return kept
-
-    async def _confirm(self, lease: Lease, places: list[Place]) -> None:
-        """Have the quorum confirm the session once. Whatever happened to a watched node is told before that is answered."""
-        await lease.steady()
-        session = lease.session
-        while there := [place for place in places if place.name]:
-            await session.linked()
-            if await self._is_there(there[0], session, lease.prove(there[0].node)):
-                break
-        await session.linked()
-        # Nodes that are not watched yet, no longer, or have changed: to be read, once.
-        unread = [place for place in there if not place.armed]
-        for place in unread:
-            place.has_news = False
-        answers = [session.send(get_data(place.node, watch=True), place.tell) for place in unread]
-        for place, answer in zip(unread, answers, strict=True):
-            if await self._is_there(place, session, answer):
-                text, _ = await session.result(answer)
-                place.resign_asked = read_entry(text, place.name).resign_asked
-                place.armed = not place.has_news
-
-    @staticmethod
-    async def _is_there(place: Place, session: Session, answer: "asyncio.Future[Any]") -> bool:
-        try:
-            await session.result(answer)
-        except Fault as fault:
-            if fault.code != Code.NO_NODE:
-                raise
-            place.forget()
-            return False
-        return True
+        for place in places:
+            if place in gone or place.grant is None or place.leaving or not place.is_alive:
+                gone.add(place)
+            else:
+                place.heard_at = now
+        return gone
 
     async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
         self._check_open("proclaim")
@@ -295,6 +263,23 @@ class ZooKeeperStore:
         self._check_open("elections")
         with told(self.address, "elections"):
             return await list_elections(await self._asking.session(), self.address, self._settings.chroot)
+
+    async def fetch(self, key: str) -> Document | None:
+        self._check_open("fetch")
+        with told(self.address, "fetch"):
+            with suppress(SessionOver):  # after a long silence; another one is as good
+                return await documents.fetch(await self._asking.session(), self._settings, key)
+            return await documents.fetch(await self._asking.session(), self._settings, key)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        self._check_open("swap")
+        return await swapped(self, self._write, key, value, version)
+
+    async def _write(self, *what: Any) -> Version | None:
+        with told(self.address, "swap"):
+            with suppress(SessionOver):  # likewise, and nothing was written
+                return await documents.write(await self._asking.session(), self._settings, *what)
+            return await documents.write(await self._asking.session(), self._settings, *what)
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._settings, ttl_ns)

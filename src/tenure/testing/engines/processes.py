@@ -33,7 +33,7 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         if not self.ended:
-            os.kill(self.pid, number)
+            _send(self.pid, number)  # It may be gone though its keeper is not, which ends what it had started.
 
     def pause(self) -> None:
         """Stop it and what it has started; on return none of their threads runs any more."""

@@ -1,0 +1,33 @@
+"""What one attempt of a run came to, and what comes of the run then. Decides, and does nothing."""
+
+from typing import NamedTuple
+
+from tenure.apps.cron.jobs import Job
+from tenure.apps.cron.records import Ending, text_of
+from tenure.errors import redact
+
+
+class Outcome(NamedTuple):
+    """How an attempt has ended. ``code``: that of a command. ``detail`` is empty if it went well.
+
+    ``cut_short``: by us, and through no fault of its own. It is then dealt with as if its leader had been lost.
+    """
+
+    detail: str = ""
+    code: int | None = None
+    tail: str = ""
+    cut_short: bool = False
+
+
+def ending(job: Job, outcome: Outcome, failures: int, now_ms: int) -> Ending:
+    """Return what is to be recorded of an attempt: it has failed ``failures`` times before."""
+    tail, code = text_of(outcome.tail), outcome.code
+    if not outcome.detail:
+        return Ending("completed", now_ms, code, "", tail, failures)
+    detail = text_of(redact(outcome.detail))
+    if outcome.cut_short:
+        return Ending("pending" if job.idempotent else "abandoned", now_ms, code, detail, tail, failures, now_ms)
+    failures += 1
+    if failures > job.retries:
+        return Ending("failed", now_ms, code, detail, tail, failures)
+    return Ending("pending", now_ms, code, detail, tail, failures, now_ms + round(job.retry_pause_s * 1000))
