@@ -17,6 +17,7 @@ MAY_CATCH_ALL = frozenset({"src/tenure/office/sitting.py"})  # where what the us
 SLEEPLESS = ("tests/unit", "tests/scripts", "tests/contract", "tests/sim", "tests/tidy")
 
 _UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
+_CONFLICT = re.compile(r"^(?:<{7}|>{7})(?= )", re.MULTILINE)
 _MACHINE_PATH = re.compile(r"(?<![\w.:*~/-])/(?:work|root|Users|home/\w+)(?=/|\b)(?!\w)")
 _PACKAGE_HOST = re.compile(
     r"pypi\.\w+|python[h]osted|--(?:extra-)?index[-]url|--find[-]links|artifact[o]ry", re.IGNORECASE
@@ -59,6 +60,11 @@ def long_functions(source: str) -> list[str]:
 
 def unfinished(text: str) -> list[str]:
     return _UNFINISHED.findall(text)
+
+
+def conflicts(text: str) -> list[str]:
+    """Marks of a merge that nobody has ended: a document with them passes every other test."""
+    return _CONFLICT.findall(text)
 
 
 def machine_paths(text: str) -> list[str]:
@@ -138,6 +144,10 @@ def test_nothing_is_left_unfinished() -> None:
     assert violations(unfinished, TRACKED) == {}
 
 
+def test_no_merge_is_left_unfinished() -> None:
+    assert violations(conflicts, TRACKED) == {}
+
+
 def test_tests_do_not_sleep() -> None:
     assert violations(sleeps, below(*SLEEPLESS)) == {}
 
@@ -172,6 +182,7 @@ def test_every_module_says_what_it_is_for() -> None:
             "def f():\n" + "    x\n" * (FUNCTION_LINES_MAX - 1),
         ),
         (unfinished, "# TO" + "DO: later", "# a method"),
+        (conflicts, "x\n" + "<" * 7 + " HEAD\nx", ">" * 8 + "\na " + "<" * 7 + " b"),
         (machine_paths, "cd /" + "work/main", "a framework/library"),
         (machine_paths, "'/" + "home/ada/x'", "https://example.org/home/page"),
         (machine_paths, "see /" + "root.", "the chroot/root"),
