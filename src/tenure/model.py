@@ -21,7 +21,12 @@ TOKEN_MAX = 2**63 - 1  # The largest integer that every engine and SQL database 
 
 
 def token(number: int) -> Token:
-    """Return ``number`` as a Token; refuses anything outside 1 … 2⁶³−1, so that zero can mean "none seen yet"."""
+    """Return ``number`` as a Token; refuses anything outside 1 … 2⁶³−1, so that zero can mean "none seen yet".
+
+    And whatever is no integer, even if it compares as one: written down as 7.0 or true, nobody reads it as a token again.
+    """
+    if type(number) is not int:  # Not isinstance: True would be one.
+        raise ConfigError("token", number, "must be an integer")
     if not 1 <= number <= TOKEN_MAX:
         raise ConfigError("token", number, f"must lie between 1 and {TOKEN_MAX}")
     return Token(number)

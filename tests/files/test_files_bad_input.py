@@ -54,7 +54,7 @@ def test_links_are_refused_wherever_they_stand_in_a_path(tmp_path: Path) -> None
     assert (folder / "sub" / "x").read_text() == "fine"
 
 
-@pytest.mark.parametrize("token", [0, -1, TOKEN_MAX + 1, 1.5, "7"])
+@pytest.mark.parametrize("token", [0, -1, TOKEN_MAX + 1, "7", 7.0, 7.5, True, None])
 def test_what_cannot_be_a_token_is_refused(token: object, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="token"):
         FileSink(tmp_path).blocking(SimpleNamespace(fence=FENCE, token=token)).write_text("x", "x")

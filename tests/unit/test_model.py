@@ -6,6 +6,7 @@ import pickle
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,12 @@ def test_no_other_number_is_a_token(number: int) -> None:
     with pytest.raises(ConfigError, match="must lie between 1 and 9223372036854775807") as caught:
         token(number)
     assert (caught.value.setting, caught.value.value) == ("token", str(number))
+
+
+@pytest.mark.parametrize("nonsense", ["7", 7.0, 7.5, True, None])
+def test_whatever_is_no_integer_is_no_token_even_if_it_compares_as_one(nonsense: Any) -> None:
+    with pytest.raises(ConfigError, match=r"token = .*: must be an integer"):
+        token(nonsense)
 
 
 def test_the_bounds_are_those_of_a_signed_64_bit_integer_without_zero() -> None:

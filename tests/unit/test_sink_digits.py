@@ -1,5 +1,7 @@
 """What a fence may hold where it is a text of its own, and what is refused."""
 
+from typing import Any
+
 import pytest
 
 from tenure.errors import ConfigError, Refused
@@ -14,8 +16,8 @@ def test_a_token_is_written_so_that_texts_sort_as_numbers_do_and_is_read_back(to
     assert number_in(text.encode(), "f", "etcd://x") == token
 
 
-@pytest.mark.parametrize("token", [0, -1, TOKEN_MAX + 1])
-def test_what_no_token_can_be_is_not_written(token: int) -> None:
+@pytest.mark.parametrize("token", [0, -1, TOKEN_MAX + 1, "7", 7.0, 7.5, True, None])
+def test_what_no_token_can_be_is_not_written(token: Any) -> None:
     with pytest.raises(ConfigError, match="token"):
         digits_of(token)
 

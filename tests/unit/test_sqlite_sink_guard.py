@@ -65,6 +65,19 @@ def test_check_and_write_are_committed_together(connect: Open) -> None:
     assert (values(other), fences(other)) == (["seven"], {"store/books": 7})
 
 
+@pytest.mark.parametrize("nonsense", ["7", 7.0, 7.5, True, None])
+def test_what_only_compares_as_a_token_writes_nothing(nonsense: Any, connect: Open) -> None:
+    connection = connect()
+    for known in (1, 7):
+        seal(connection, known)
+        connection.execute("BEGIN IMMEDIATE")
+        write(connection, "nonsense")
+        with pytest.raises(ConfigError, match=r"token = .*: must be an integer"):
+            guard(connection, term(nonsense))
+        assert not connection.in_transaction
+        assert (values(connection), fences(connection)) == ([], {"store/books": known})
+
+
 def test_check_and_write_are_rolled_back_together(connect: Open) -> None:
     connection, other = connect(), connect()
     seal(connection, 7)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ import pytest
 
 from tenure.errors import ConfigError, Refused, StaleToken, StoreError, UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
-from tenure.sinks import FileMark, Mark, MemoryMark, SQLiteMark
+from tenure.sinks import FileMark, Mark, MemoryMark, Orders, SQLiteMark
 from tenure.sinks.http import Presented
 from tenure.sinks.http.header import value_of
 from tenure.sinks.marks import admit
@@ -96,6 +97,20 @@ def test_every_mark_keeps_the_rule(name: str, tmp_path: Path) -> None:
     anyio.run(admit, mark, "third", Token(2), lambda *_: True)
     with pytest.raises(StaleToken):
         anyio.run(admit, mark, "third", Token(1), None)
+
+
+@pytest.mark.parametrize("name", MARKS)
+@pytest.mark.parametrize("nonsense", ["7", 7.0, 7.5, True, None])
+def test_what_only_compares_as_a_token_is_kept_by_no_mark(nonsense: Any, name: str, tmp_path: Path) -> None:
+    mark: Mark = MARKS[name](tmp_path)
+    for known in (None, 1, 7):  # Nothing yet; and where it would compare as equal.
+        if known is not None:
+            mark.admit(FENCE, Token(known))
+        with pytest.raises(ConfigError, match=r"token = .*: must be an integer"):
+            Orders(mark).accept(SimpleNamespace(fence=FENCE, token=nonsense))
+    mark.admit(FENCE, Token(7))
+    with pytest.raises(StaleToken, match="highest seen is 7"):
+        mark.admit(FENCE, Token(6))
 
 
 @pytest.mark.parametrize("name", ["sqlite", "file"])

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from tenure.errors import ConfigError, Refused
-from tenure.model import TOKEN_MAX
+from tenure.errors import Refused
+from tenure.model import token as checked
 
 _DIGITS: Final = 20
 _SHOWN_MAX: Final = 40
@@ -11,9 +11,7 @@ _SHOWN_MAX: Final = 40
 
 def digits_of(token: int) -> str:
     """Return a token as a fence has it. Raises ConfigError for what cannot be one."""
-    if not 1 <= token <= TOKEN_MAX:
-        raise ConfigError("token", token, f"must lie between 1 and {TOKEN_MAX}")
-    return f"{token:0{_DIGITS}d}"
+    return f"{checked(token):0{_DIGITS}d}"
 
 
 def number_in(value: bytes, fence: str, address: str) -> int:

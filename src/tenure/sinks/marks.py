@@ -59,14 +59,14 @@ class MemoryMark:
 
     def admit(self, fence: str, token: Token, *, known_only: bool = False) -> None:
         """Raise the mark to ``token`` (see ``Mark.admit``)."""
-        known = self._fences.get(fence)
-        if known is not None and known.highest == token:  # Nearly always, and needs no lock: it is one comparison.
+        number, known = checked(token), self._fences.get(fence)
+        if known is not None and known.highest == number:  # Nearly always, and needs no lock: it is one comparison.
             return
         with self._lock:
             known = self._fences.setdefault(fence, Fence())
-            if known_only and token > known.highest:
-                raise UnverifiedToken(token, known.highest)
-            known.admit(checked(token))
+            if known_only and number > known.highest:
+                raise UnverifiedToken(number, known.highest)
+            known.admit(number)
 
 
 class SQLiteMark:

@@ -112,6 +112,17 @@ async def _exact(play: SinkPlay[CountingSink]) -> None:
         await play.accepts(client, play.term(token), str(token))
 
 
+@SINK_CONTRACT.keep("only-integers-are-tokens")
+async def _integers(play: SinkPlay[CountingSink]) -> None:
+    # Written down as it came, 7.0 or true is nothing that is read as a token again, and locks out everybody.
+    (client,) = await play.enter()
+    await play.accepts(client, play.term(3), "three")
+    for nonsense in (7.0, True, 7.5, "7", None):
+        await play.has_no_use_for(client, nonsense)
+    await play.accepts(client, play.term(3), "again")  # The fence was not raised.
+    await play.refuses(client, play.term(2), StaleToken(2, 3))
+
+
 @SINK_CONTRACT.keep("fences-are-independent")
 async def _independent(play: SinkPlay[CountingSink]) -> None:
     (client,) = await play.enter()

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 
-from tenure.errors import StaleToken, TenureError, UnverifiedToken
+from tenure.errors import ConfigError, StaleToken, TenureError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, CountingSink, Verify
 from tenure.testing.rig import expect, told_of
@@ -92,6 +92,23 @@ class SinkPlay(Generic[SinkT]):
 
     async def refuses_seal(self, client: SinkT, term: Term, refusal: TenureError) -> None:
         await self._refused(client.seal(term.fence, term.token), f"a seal with token {term.token}", refusal)
+
+    async def has_no_use_for(self, client: SinkT, token: Any) -> None:
+        """Expect that neither a write nor a seal takes this for a token, and that nothing of it can be read."""
+        before = await self.rig.read_all(self.fence)
+        calls: dict[str, Callable[[], Awaitable[None]]] = {
+            "a write": lambda: self.rig.write(client, Term(self.fence, token), "refused"),
+            "a seal": lambda: client.seal(self.fence, token),
+        }
+        for what, call in calls.items():
+            try:
+                await call()
+            except ConfigError as told:
+                expect(told.setting == "token", f"{what} under {token!r} was refused with {told!r}")
+            else:
+                expect(False, f"{what} under {token!r} was accepted, which is no token")
+        after = await self.rig.read_all(self.fence)
+        expect(after == before, f"{token!r} is no token, but {before} became {after}")
 
     @staticmethod
     def counts(client: SinkT, stale: int, unverified: int) -> None:

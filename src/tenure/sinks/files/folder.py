@@ -314,8 +314,6 @@ def _check(fence: str, number: int) -> Token:
         raise ConfigError("fence", repr(fence), "must have a name, without a NUL in it")
     if len(fence) > _FENCE_MAX:
         raise ConfigError("fence", f"{fence[:40]!a}…", f"must have a name of at most {_FENCE_MAX} characters")
-    if not isinstance(number, int):
-        raise ConfigError("token", number, "must be an integer")
     return checked(number)
 
 

@@ -77,12 +77,10 @@ async def carry_out(ask: Callable[[Raw, Asked], Awaitable[Heard]], raw: Raw, tal
         talk.close()
 
 
-def checked(fence: str, number: object) -> Token:
+def checked(fence: str, number: int) -> Token:
     """Return ``number`` as a token of ``fence``. Raises ConfigError for what can be neither."""
     if not fence or "\0" in fence:
         raise ConfigError("fence", repr(fence), "must have a name, without a NUL in it")
     if len(fence.encode("utf-8", "surrogatepass")) > _FENCE_BYTES_MAX:
         raise ConfigError("fence", f"{fence[:40]}…", f"must have a name of up to {_FENCE_BYTES_MAX} bytes")
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise ConfigError("token", number, "must be an integer")
     return token(number)
