@@ -8,7 +8,7 @@ from tenure.clients.zookeeper import Code, Fault, LinkLost, NotReached, Session,
 from tenure.clients.zookeeper.paths import make_path
 from tenure.clients.zookeeper.wire import create, exists, get_children, get_data
 from tenure.clock import Clock
-from tenure.errors import Unreachable
+from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.model import Grant, Incumbent, Wait, token
 from tenure.stores.entry import entry_of, read_entry
 from tenure.stores.zookeeper.leases import Lease, Place
@@ -35,7 +35,7 @@ class Candidacy:
         """Claim, for the first time or again. Call it by ``Roster.stand``."""
         for _ in range(_TRIES_MAX):
             if place.leaving:
-                raise Unreachable(self._settings.address, "claim", "the bid was released meanwhile")
+                raise Unreachable(self._settings.address, "claim", "its place was given up meanwhile")
             lease = await self._roster.lease_for(place)
             try:
                 answer = await self._try(place, lease)
@@ -43,6 +43,8 @@ class Candidacy:
                 if place.node:  # It stands: whoever waits for it to leave does not wait for nothing.
                     raise LinkLost(lost.why, in_doubt=True) from lost
                 raise
+            if place.leaving and isinstance(answer, Grant):  # Its node is deleted next, whatever it has won.
+                raise OutcomeUnknown(self._settings.address, "claim", "its place was given up meanwhile")
             if answer is not None:
                 place.heard_at = self._clock.now()
                 return answer

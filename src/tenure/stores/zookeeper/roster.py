@@ -6,6 +6,8 @@ Rules of this file
    share a task that has not begun, so they do not pile up where nothing answers. A claim that has begun is not shared: what
    it asked for may have been carried out before a later caller came, who would count from too late.
 2. A place that nobody asks for within its ttl is given up, although its session lives on for others (rule 6 of the design).
+   Whether its time is over is decided when nothing else is under way for it: a claim that waited for a connection may be
+   granted meanwhile. If it were given up all the same, its node would be deleted while its holder believes in the grant.
 3. A node that should be gone is deleted as soon as there is a connection, however often that takes: the session would keep
    it in the queue for ever.
 4. After a connection broke, what was sent on it has either reached the leader before everything that is sent on the next
@@ -19,7 +21,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from tenure.clients.zookeeper import Code, Fault, LinkLost, NotReached, SessionOver, Settings
+from tenure.clients.zookeeper import Code, Fault, NotReached, SessionOver, Settings
 from tenure.clients.zookeeper.wire import Stat, delete, exists
 from tenure.clock import Clock
 from tenure.errors import Refused
@@ -89,18 +91,23 @@ class Roster:
 
     async def part(self, place: Place) -> None:
         """Leave likewise."""
+        place.leaving = True
+        await asyncio.shield(self._parting(place))
+
+    def _parting(self, place: Place) -> "asyncio.Task[None]":
+        """Have a place left in its turn, if it is to be left then: because somebody said so, or because its time is over."""
 
         async def in_turn() -> None:
             try:
                 async with _turn(place):
-                    await self.leave(place)
+                    if place.leaving or self._is_due(place):
+                        await self.leave(place)
             finally:
                 place.parting = None
 
-        place.leaving = True
         if place.parting is None:
             place.parting = self._begin(in_turn())
-        await asyncio.shield(place.parting)
+        return place.parting
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         task = asyncio.get_running_loop().create_task(work)
@@ -218,12 +225,7 @@ class Roster:
     def give_up(self, place: Place) -> None:
         """Have a place left, and tell nobody how that went: it is tried again on the next connection."""
         place.leaving = True
-        if place.parting is None:
-            self._begin(self._give_up(place))
-
-    async def _give_up(self, place: Place) -> None:
-        with suppress(Fault, LinkLost, NotReached):
-            await self.part(place)
+        self._parting(place)
 
     def _linked_again(self, lease: Lease) -> None:
         for place in lease.places:
@@ -245,17 +247,24 @@ class Roster:
         delay_s = max(0, instant - self._clock.now()) / 1e9
         self._sweep = asyncio.get_running_loop().call_later(delay_s, self._sweep_now)
 
+    def _is_due(self, place: Place) -> bool:
+        """Say whether nobody has asked for a place for as long as it lasts."""
+        return not place.watch_count and self._clock.now() >= place.ends_at()
+
     def _sweep_now(self) -> None:
         self._sweep = None
         now = self._clock.now()
+        ends: list[int] = []
         for place in self.places.values():
             if place.watch_count:
                 place.heard_at = now
             elif now >= place.ends_at():
-                place.heard_at = now  # If it cannot be left now, it is tried again in a ttl, or on the next connection.
-                self.give_up(place)
+                self._parting(place)
+                # If it cannot be left now, that is tried again in a ttl, or on the next connection.
+                ends.append(now + place.bid.ttl_ns)
+                continue
+            ends.append(place.ends_at())
         self._end_idle(now - _IDLE_NS)
-        ends = [place.ends_at() for place in self.places.values()]
         idle = [lease.idle_at + _IDLE_NS for lease in self._leases.values() if not lease.places]
         if ends or idle:
             self._sweep_by(min(ends + idle))
