@@ -136,6 +136,16 @@ def open_store(url: str, *, accept_best_effort: bool = False, **options: Any) ->
 
 async def run_there(office: Office, coroutine: Any) -> Any:
     """Await, on the user's event loop, what runs on the office's. If cancelled, so is what runs there."""
+    from tenure.office.mailbox import on_trio  # noqa: PLC0415
+
+    if on_trio():
+        return await _run_there_from_trio(office, coroutine)
+    from tenure.office.crossing import Crossing  # noqa: PLC0415  (it needs asyncio, which takes long to import)
+
+    return await Crossing(office, coroutine).answer()
+
+
+async def _run_there_from_trio(office: Office, coroutine: Any) -> Any:
     from tenure.office.mailbox import LoopMailbox  # noqa: PLC0415
 
     mail: LoopMailbox[Any] = LoopMailbox()

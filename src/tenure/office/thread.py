@@ -96,7 +96,7 @@ class Office:
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine on the office's loop."""
         try:
-            self._check_open()
+            self.check_open()
         except ConfigError:
             coroutine.close()
             raise
@@ -105,11 +105,11 @@ class Office:
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function on the office's loop, soon."""
-        self._check_open()
+        self.check_open()
         with suppress(RuntimeError):  # closed at this very moment: the interpreter is leaving
             self.loop.call_soon_threadsafe(function, *arguments, context=Context())
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         """Refuse whoever would wait for ever: for a thread that this process does not have, or that has ended."""
         self.check_process("office")
         if self.loop.is_closed():
