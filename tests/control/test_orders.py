@@ -25,6 +25,11 @@ def by(token: int, fence: str = FENCE) -> SimpleNamespace:
     return SimpleNamespace(token=token, fence=fence)
 
 
+def finish(worker: Worker, id_: str) -> None:
+    (order,) = [order for order in worker.orders() if order.id == id_]
+    assert worker.finish(order)
+
+
 def ids(worker: Worker) -> list[str]:
     return [order.id for order in worker.orders()]
 
@@ -278,4 +283,43 @@ def test_only_so_many_ids_are_remembered(tmp_path: Path) -> None:
         worker.take(by(7), Delivery.of({id_: 1}, complete=True))
     assert worker.take(by(7), Delivery.of({"b": 1, "c": 1, "d": 1})) == Receipt(known=("d",), over=("b", "c"))
     assert worker.take(by(7), Delivery.of({"a": 1})) == Receipt(accepted=("a",)), "forgotten, as the limit says"
+    worker.close()
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_how_long_an_id_is_remembered_counts_from_its_end_and_not_from_when_it_came(
+    tmp_path: Path, *, withdrawn: bool
+) -> None:
+    worker = Worker(tmp_path / "journal.db", remembered=2)
+    worker.take(by(7), Delivery.of({"long": 1}))
+    for id_ in "abc":
+        worker.take(by(7), Delivery.of({id_: 1}))
+        finish(worker, id_)
+    if not withdrawn:
+        finish(worker, "long")
+    worker.take(by(7), Delivery.of({"x": 1}, complete=withdrawn))
+    assert worker.take(by(8), Delivery.of({"long": 1, "c": 1})) == Receipt(over=("long", "c")), "it would be done again"
+    assert worker.take(by(8), Delivery.of({"b": 1})) == Receipt(accepted=("b",)), "forgotten, as the limit says"
+    worker.close()
+
+
+def test_a_journal_that_knows_no_order_of_ends_is_brought_up_to_date_and_forgets_nothing(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "journal.db") as old:
+        old.execute(
+            "CREATE TABLE tenure_order (came INTEGER PRIMARY KEY AUTOINCREMENT, fence TEXT NOT NULL, id TEXT NOT NULL, "
+            "token INTEGER NOT NULL, payload TEXT NOT NULL, state INTEGER NOT NULL, UNIQUE (fence, id))"
+        )
+        rows = [(FENCE, "open", 0), (FENCE, "done", 1), (FENCE, "withdrawn", 2)]
+        old.executemany("INSERT INTO tenure_order (fence, id, token, payload, state) VALUES (?, ?, 7, '1', ?)", rows)
+    old.close()
+    for _ in range(2):
+        worker = Worker(tmp_path / "journal.db", remembered=2)
+        again = worker.take(by(7), Delivery.of({"open": 1, "done": 1, "withdrawn": 1}))
+        assert again == Receipt(known=("open",), over=("done", "withdrawn"))
+        worker.close()
+    worker = Worker(tmp_path / "journal.db", remembered=2)
+    finish(worker, "open")
+    worker.take(by(7), Delivery.of({"x": 1}))
+    again = worker.take(by(8), Delivery.of({"open": 1, "done": 1, "withdrawn": 1}))
+    assert again == Receipt(accepted=("done",), over=("open", "withdrawn"))
     worker.close()

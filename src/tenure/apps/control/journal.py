@@ -4,7 +4,9 @@ Rules of this file
 1. The check of the token, the orders and the instant are one transaction, on disk before it is acknowledged. A worker that is
    killed has all of it or nothing, so an order is neither forgotten nor taken twice. Of a delivery that is not taken the token
    alone stays: whoever sent it leads, whatever it said.
-2. An id is used once. What is done or withdrawn stays here as a name, so that a late copy of it is not begun again.
+2. An id is used once. What is done or withdrawn stays here as a name, so that a late copy of it is not begun again. Of these
+   names the oldest are forgotten, and how old one is counts from the order's end: one that took a year to carry out may be sent
+   again by the next leader a moment after it was done.
 3. What an order has brought about may be written into the same file, in the transaction that says that it is done.
 """
 
@@ -31,8 +33,9 @@ _WAIT_S: Final = 5.0  # for another thread, and as sqlite3 does by itself for an
 _SCHEMA: Final = (
     # AUTOINCREMENT: a number is never given again, so the order in which orders came is kept when old ones are forgotten.
     """CREATE TABLE IF NOT EXISTS tenure_order (came INTEGER PRIMARY KEY AUTOINCREMENT, fence TEXT NOT NULL, id TEXT NOT NULL,
-    token INTEGER NOT NULL, payload TEXT NOT NULL, state INTEGER NOT NULL, UNIQUE (fence, id))""",
+    token INTEGER NOT NULL, payload TEXT NOT NULL, state INTEGER NOT NULL, ended INTEGER NOT NULL DEFAULT 0, UNIQUE (fence, id))""",
     "CREATE INDEX IF NOT EXISTS tenure_order_state ON tenure_order (state, fence, came)",
+    "CREATE INDEX IF NOT EXISTS tenure_order_ended ON tenure_order (fence, ended)",
     """CREATE TABLE IF NOT EXISTS tenure_heard (fence TEXT NOT NULL PRIMARY KEY, token INTEGER NOT NULL, number INTEGER NOT NULL,
     clock TEXT NOT NULL, at_ns INTEGER NOT NULL) WITHOUT ROWID""",
 )
@@ -40,10 +43,15 @@ _HEAR: Final = (
     "INSERT INTO tenure_heard (fence, token, number, clock, at_ns) VALUES (?, ?, ?, ?, ?) ON CONFLICT (fence) DO UPDATE SET "
     "token = excluded.token, number = excluded.number, clock = excluded.clock, at_ns = excluded.at_ns"
 )
+# ``ended`` counts up within a fence, from 1: 0 is of what is in force.
+_END: Final = (
+    "UPDATE tenure_order SET state = ?1, ended = 1 + (SELECT max(ended) FROM tenure_order WHERE fence = ?2) "
+    "WHERE fence = ?2 AND id = ?3 AND state = 0"
+)
 _IN_FORCE: Final = "SELECT id FROM tenure_order WHERE state = ? AND fence = ? ORDER BY came"
 _FORGET: Final = (
-    "DELETE FROM tenure_order WHERE state <> 0 AND fence = ?1 AND came <= (SELECT came FROM tenure_order "
-    "WHERE state <> 0 AND fence = ?1 ORDER BY came DESC LIMIT 1 OFFSET ?2)"
+    "DELETE FROM tenure_order WHERE fence = ?1 AND ended > 0 AND ended <= (SELECT ended FROM tenure_order "
+    "WHERE fence = ?1 AND ended > 0 ORDER BY ended DESC LIMIT 1 OFFSET ?2)"
 )
 
 Connect = Callable[[], sqlite3.Connection]
@@ -91,8 +99,7 @@ class Journal:
         try:
             self._connection = connect()
             with self._writing("open"):
-                for statement in _SCHEMA:
-                    self._connection.execute(statement)
+                _make(self._connection)
         except sqlite3.Error as error:
             raise store_error(self.name, error, "open") from error
 
@@ -119,8 +126,7 @@ class Journal:
     def finish(self, order: AcceptedOrder, work: Callable[[sqlite3.Connection], object] | None) -> bool:
         """Note that an order is done, and let ``work`` write what came of it in the same step; False if it is over already."""
         with self._writing("finish") as connection:
-            done = "UPDATE tenure_order SET state = ? WHERE fence = ? AND id = ? AND state = ?"
-            changed = connection.execute(done, (State.DONE, order.fence, order.id, State.OPEN)).rowcount
+            changed = connection.execute(_END, (State.DONE, order.fence, order.id)).rowcount
             if changed and work is not None:
                 work(connection)
             return bool(changed)
@@ -202,8 +208,7 @@ class Journal:
         in_force = [row[0] for row in connection.execute(_IN_FORCE, (State.OPEN, fence))]
         named = {order.id for order in delivery.orders}
         withdrawn = [id_ for id_ in in_force if id_ not in named] if delivery.complete else []
-        update = "UPDATE tenure_order SET state = ? WHERE fence = ? AND id = ?"
-        connection.executemany(update, [(State.WITHDRAWN, fence, id_) for id_ in withdrawn])
+        connection.executemany(_END, [(State.WITHDRAWN, fence, id_) for id_ in withdrawn])
         if len(in_force) - len(withdrawn) > self._limits.open_orders:
             detail = (
                 f"{len(in_force) - len(withdrawn)} orders would be in force, and at most {self._limits.open_orders} may"
@@ -241,3 +246,16 @@ class Journal:
             yield
         finally:
             self._lock.release()
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    table, *others = _SCHEMA
+    connection.execute(table)
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(tenure_order)")}
+    if (
+        "ended" not in columns
+    ):  # A journal of before: when its orders ended is not known, but that it was before all others.
+        connection.execute("ALTER TABLE tenure_order ADD COLUMN ended INTEGER NOT NULL DEFAULT 0")
+        connection.execute("UPDATE tenure_order SET ended = came WHERE state <> 0")
+    for statement in others:
+        connection.execute(statement)
