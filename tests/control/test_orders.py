@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from tenure import MemoryStore, Token, VirtualClock, granted_by
 from tenure.apps.control import AcceptedOrder, Delivery, HttpChannel, Order, Receipt, Worker
-from tenure.apps.control.order import DELIVERY_ORDERS_MAX, ORDER_BYTES_MAX
+from tenure.apps.control.order import DELIVERY_BYTES_MAX, DELIVERY_ORDERS_MAX, ORDER_BYTES_MAX
 from tenure.errors import ConfigError, Refused, StaleToken, StoreError, Unreachable, UnverifiedToken
 from tenure.sinks import SQLiteSink
 from tenure.sinks.marks import connect_durably
@@ -154,7 +154,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: Delivery((Order("a", 1), Order("a", 2))), "two orders 'a'"),
     (lambda: Delivery.of({str(number): 1 for number in range(DELIVERY_ORDERS_MAX + 1)}), "at most 1000"),
     (lambda: Delivery(number=0), "must be from 1 to"),
-    (lambda: Delivery.of({str(n): "x" * 60_000 for n in range(100)}).to_json(), "send it in parts"),
+    (lambda: Delivery.of({str(n): "x" * 60_000 for n in range(100)}), "send it in parts"),
     (lambda: Delivery.from_json(b"{"), "must be JSON"),
     (lambda: Delivery.from_json(b"[" * 100_000), "must be JSON"),
     (lambda: Delivery.from_json(b"[]"), "must be an object of number, complete and orders"),
@@ -171,6 +171,22 @@ def test_bad_input_is_one_line_with_the_value_and_the_rule(make: Any, match: str
     with pytest.raises(ConfigError, match=match) as raised:
         make()
     assert "\n" not in str(raised.value)
+
+
+def test_the_largest_delivery_may_be_sent_and_taken_twice_and_one_more_byte_is_refused_where_it_is_made(
+    worker: Worker,
+) -> None:
+    payloads = {f"{number:02}": "x" * 65_000 for number in range(64)}
+    room = DELIVERY_BYTES_MAX - len(Delivery.of(payloads, complete=True).to_json())
+    fillers = {f"filler {number}": "x" * (room // 2 - 40) for number in range(2)}
+    room = DELIVERY_BYTES_MAX - len(Delivery.of(payloads | fillers, complete=True).to_json())
+    fillers["filler 0"] += "x" * room
+    largest = Delivery.of(payloads | fillers, complete=True)
+    assert len(largest.to_json()) == DELIVERY_BYTES_MAX
+    assert len(worker.take(by(7), largest).accepted) == len(worker.take(by(7), largest).known) == len(largest.orders)
+    fillers["filler 0"] += "x"
+    with pytest.raises(ConfigError, match=f"delivery = {DELIVERY_BYTES_MAX + 1} bytes: must have at most"):
+        Delivery.of(payloads | fillers, complete=True)
 
 
 def test_deliveries_and_receipts_survive_the_wire() -> None:

@@ -164,6 +164,22 @@ def test_an_order_that_is_too_large_is_refused_by_the_worker_too_and_nothing_of_
     assert _post(url, b'{"number": 1, "complete": false, "orders": []}')[0] == 200
 
 
+def test_of_deliveries_of_which_one_is_too_large_none_is_sent(served: tuple[Worker, str], tmp_path: Path) -> None:
+    worker, url = served
+    other = Worker(tmp_path / "other.db")
+
+    async def run(other_url: str) -> None:
+        channels = {"w1": HttpChannel(url), "w2": HttpChannel(other_url)}
+        large = {str(number): "x" * 60_000 for number in range(100)}
+        with pytest.raises(ConfigError, match="send it in parts"):
+            await deliver_to_all(by(7), channels, {"w1": Delivery.of({"a": 1}), "w2": Delivery.of(large)})
+
+    with serving(OrdersWSGI(other, FENCE)) as other_url:
+        anyio.run(run, other_url)
+    assert [worker.orders(), other.orders()] == [[], []]
+    other.close()
+
+
 def test_a_leaders_errors_say_what_is_certain(served: tuple[Worker, str], tmp_path: Path) -> None:
     _, url = served
     (claim,) = claim_ports(1, "127.0.0.1")

@@ -15,7 +15,6 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from threading import Lock
@@ -109,7 +108,9 @@ class Journal:
             last_number = self._admit(term, heard, known_only=known_only)
             connection.execute("SAVEPOINT tenure_delivery")
             try:
-                outcome: Receipt | NotTaken = self._apply(term, self._in_turn(delivery, last_number))
+                is_new = self._is_new(delivery, last_number)
+                # What it withdraws was withdrawn when it first came.
+                outcome: Receipt | NotTaken = self._apply(term, delivery, withdraws=delivery.complete and is_new)
                 connection.execute(_HEAR, (term.fence, term.token, delivery.number, *heard))
             except NotTaken as not_taken:
                 connection.execute("ROLLBACK TO tenure_delivery")
@@ -183,14 +184,13 @@ class Journal:
         self._connection.execute(_HEAR, (term.fence, term.token, 0, *heard))
         return 0
 
-    def _in_turn(self, delivery: Delivery, last_number: int) -> Delivery:
+    def _is_new(self, delivery: Delivery, last_number: int) -> bool:
         if delivery.number < last_number:
             detail = f"delivery {delivery.number} comes late: {last_number} of the same leader was here"
             raise NotTaken(self.name, "take", detail)
-        # What it withdraws was withdrawn when it first came.
-        return replace(delivery, complete=False) if delivery.number == last_number else delivery
+        return delivery.number > last_number
 
-    def _apply(self, term: Bound, delivery: Delivery) -> Receipt:
+    def _apply(self, term: Bound, delivery: Delivery, *, withdraws: bool) -> Receipt:
         connection, fence = self._connection, term.fence
         accepted, known, over = list[str](), list[str](), list[str]()
         look_up = "SELECT payload, state FROM tenure_order WHERE fence = ? AND id = ?"
@@ -207,7 +207,7 @@ class Journal:
                 (known if row[1] == State.OPEN else over).append(order.id)
         in_force = [row[0] for row in connection.execute(_IN_FORCE, (State.OPEN, fence))]
         named = {order.id for order in delivery.orders}
-        withdrawn = [id_ for id_ in in_force if id_ not in named] if delivery.complete else []
+        withdrawn = [id_ for id_ in in_force if id_ not in named] if withdraws else []
         connection.executemany(_END, [(State.WITHDRAWN, fence, id_) for id_ in withdrawn])
         if len(in_force) - len(withdrawn) > self._limits.open_orders:
             detail = (

@@ -79,6 +79,11 @@ class Delivery:
             seen.add(order.id)
         if type(self.number) is not int or not 1 <= self.number <= NUMBER_MAX:
             raise ConfigError("number of delivery", ascii(self.number)[:40], f"must be from 1 to {NUMBER_MAX}")
+        # Here, and not when it is sent: of the deliveries to many workers some would be sent by then, and taken.
+        size = len(self._around("," * (len(self.orders) - 1))) + sum(len(_sent(order)) for order in self.orders)
+        if size > DELIVERY_BYTES_MAX:
+            rule = f"must have at most {DELIVERY_BYTES_MAX}: send it in parts that are not complete"
+            raise ConfigError("delivery", f"{size} bytes", rule)
 
     @classmethod
     def of(cls, orders: Mapping[str, Any] | Iterable[Order], *, complete: bool = False) -> Self:
@@ -88,13 +93,11 @@ class Delivery:
         return cls(tuple(orders), complete)
 
     def to_json(self) -> bytes:
-        """Return what is sent. Raises ConfigError if it is too large."""
-        orders = ",".join(f'{{"id":{json.dumps(order.id)},"payload":{order.text}}}' for order in self.orders)
-        sent = f'{{"number":{self.number},"complete":{json.dumps(self.complete)},"orders":[{orders}]}}'.encode("ascii")
-        if len(sent) > DELIVERY_BYTES_MAX:
-            rule = f"must have at most {DELIVERY_BYTES_MAX}: send it in parts that are not complete"
-            raise ConfigError("delivery", f"{len(sent)} bytes", rule)
-        return sent
+        """Return what is sent."""
+        return self._around(",".join(map(_sent, self.orders))).encode("ascii")
+
+    def _around(self, orders: str) -> str:
+        return f'{{"number":{self.number},"complete":{json.dumps(self.complete)},"orders":[{orders}]}}'
 
     @classmethod
     def from_json(cls, body: bytes) -> Self:
@@ -142,6 +145,10 @@ class Receipt:
         except (ValueError, RecursionError, KeyError, TypeError):
             raise ConfigError("receipt", f"{len(body)} bytes", "must be a worker's answer to a delivery") from None
         return cls(**fields)
+
+
+def _sent(order: Order) -> str:
+    return f'{{"id":{json.dumps(order.id)},"payload":{order.text}}}'
 
 
 def _json(setting: str, payload: object) -> str:
