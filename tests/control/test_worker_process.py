@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -162,6 +163,36 @@ def test_an_order_that_is_too_large_is_refused_by_the_worker_too_and_nothing_of_
     assert _post(url, b" " * 2**16, DELIVERY_BYTES_MAX + 1)[0] == 413
     assert _post(url, b"rubbish")[0] == 422
     assert _post(url, b'{"number": 1, "complete": false, "orders": []}')[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"Transfer-Encoding: chunked", 411),
+        (b"Connection: close", 411),
+        (b"Content-Length: many", 400),
+        (b"Content-Length: %d\r\nExpect: 100-continue" % (DELIVERY_BYTES_MAX + 1), 413),
+    ],
+)
+def test_who_does_not_say_how_long_its_delivery_is_or_says_too_long_is_answered_before_anything_of_it_comes(
+    served: tuple[Worker, str], head: bytes, status: int
+) -> None:
+    split = urlsplit(served[1])
+    token = b"Tenure-Token: 7; fence=etcd%3A%2F%2Fh1%2Fcrawl"
+    with socket.create_connection((split.hostname or "", split.port or 0), timeout=20) as client:  # It waits for 30 s.
+        client.sendall(b"\r\n".join((b"POST /orders HTTP/1.1", token, head, b"", b"")))
+        answer = client.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.0 %d " % status)
+    assert b'{"detail": ' in answer
+
+
+def test_who_sends_its_delivery_in_parts_is_told_to_say_how_long_it_is(served: tuple[Worker, str]) -> None:
+    split = urlsplit(served[1])
+    link = http.client.HTTPConnection(split.hostname or "", split.port or 0, timeout=20)
+    parts = iter([b" " * 2**16] * 64)
+    link.request("POST", "/orders", parts, {"Tenure-Token": "7; fence=etcd%3A%2F%2Fh1%2Fcrawl"}, encode_chunked=True)
+    answer = link.getresponse()
+    assert (answer.status, json.loads(answer.read())["detail"]) == (411, "must say how long it is, by a Content-Length")
 
 
 def test_of_deliveries_of_which_one_is_too_large_none_is_sent(served: tuple[Worker, str], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tenure.testing.engines.certificates import Tls
 from tenure.web.serving import CONNECTIONS_MAX, serving
 
-_SOON_S = 10  # A third of what the silent may take while nobody waits.
+_SOON_S = 20  # Less than what the silent may take while nobody waits, which is 30 s.
 
 
 def hello(_: Any, start_response: Any) -> list[bytes]:
@@ -105,3 +105,20 @@ def test_who_has_a_request_at_work_is_answered_though_others_wait_and_the_block_
             assert others[0].recv(1) == b"", "it had to make room"
         go_on.set()
         assert b"".join(iter(lambda: worker.recv(4096), b"")).endswith(b"hello")
+
+
+def test_who_is_refused_while_it_sends_much_reads_why() -> None:
+    with serving(hello) as url:
+        client = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_SOON_S)
+        client.request("POST", "/", b" " * 2**23)  # More than the kernel keeps, and nobody reads it.
+        assert client.getresponse().read() == b"hello"
+        client.close()
+
+
+def test_who_was_answered_and_does_not_go_keeps_others_out_for_a_moment_only() -> None:
+    with (
+        serving(hello) as url,
+        silent(url, 2 * CONNECTIONS_MAX, b"POST / HTTP/1.0\r\nContent-Length: 9\r\n\r\nhalf") as all_,
+    ):
+        assert get(url) == b"hello"
+        assert all_[0].makefile("rb").read().endswith(b"hello")

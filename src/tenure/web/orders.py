@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 _LENGTH_DIGITS_MAX: Final = 9
-_DRAIN_BYTES: Final = 2**16
 
 
 class OrdersWSGI:
@@ -58,9 +57,11 @@ class OrdersWSGI:
         if method == "GET":
             return self._status(start_response)
         length = environ.get("CONTENT_LENGTH") or ""
-        if not length.isdecimal() or len(length) > _LENGTH_DIGITS_MAX or int(length) > DELIVERY_BYTES_MAX:
-            environ["wsgi.input"].read(_DRAIN_BYTES)  # Otherwise who sends it is cut off, and never reads this.
-            return _problem(start_response, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {DELIVERY_BYTES_MAX} bytes")
+        refused = _refusal_of(length)
+        if (
+            refused is not None
+        ):  # Nothing is read: who sends in parts, or waits to be told to go on, may send nothing for long.
+            return _problem(start_response, *refused)
         body = environ["wsgi.input"].read(int(length))
         try:
             receipt = self._worker.take(environ["tenure"], Delivery.from_json(body))
@@ -77,6 +78,16 @@ class OrdersWSGI:
             return answer({}, start_response, Refusal("unavailable", str(error)))
         shown = [{"id": order.id, "token": str(order.token), "fence": order.fence} for order in orders]
         return _page(start_response, "200 OK", json.dumps({"orders": shown, "staleness_s": staleness_s}).encode())
+
+
+def _refusal_of(length: str) -> tuple[HTTPStatus, str] | None:
+    if not length:
+        return HTTPStatus.LENGTH_REQUIRED, "must say how long it is, by a Content-Length"
+    if not length.isascii() or not length.isdecimal():
+        return HTTPStatus.BAD_REQUEST, "its Content-Length is no number"
+    if len(length) > _LENGTH_DIGITS_MAX or int(length) > DELIVERY_BYTES_MAX:
+        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {DELIVERY_BYTES_MAX} bytes"
+    return None
 
 
 def _problem(start_response: "StartResponse", status: HTTPStatus, detail: str) -> Iterable[bytes]:

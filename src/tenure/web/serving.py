@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from socket import SHUT_RDWR, SO_REUSEADDR, SOL_SOCKET, socket
+from socket import SHUT_RDWR, SHUT_WR, SO_REUSEADDR, SOL_SOCKET, socket
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX: Final = 64
 _IDLE_S: Final = 30.0  # A client that says nothing for so long has its connection closed.
 _HEAD_S: Final = 1.0  # How long one may take to say what it wants while others wait for its place.
+_PARTING_S: Final = 15.0  # How long one may go on sending what nobody reads, until it has read its answer.
+_CHUNK_BYTES: Final = 2**16
 _LOOK_S: Final = 0.1  # how soon it notices that it is to end
 
 
@@ -32,7 +34,8 @@ class _Server(ThreadingMixIn, WSGIServer):
     def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
         self._tls, self._room = tls, threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._ending = threading.Event()
-        # Whose request is not here yet, and since when. With the lock held, none of them is closed by its own thread.
+        # Who is waited for, and since when: its request is not here yet, or it was answered and has not gone. With the lock held,
+        # none of them is closed by its own thread.
         self._silent: dict[socket, float] = {}
         self._lock = threading.Lock()
         super().__init__(address, _Handler)
@@ -80,6 +83,11 @@ class _Server(ThreadingMixIn, WSGIServer):
         with self._lock:
             return self._silent.pop(request, None) is not None
 
+    def answered(self, request: Any) -> None:
+        """Note that a request was answered: whoever sent it may go on sending while nobody else needs the place."""
+        with self._lock:
+            self._silent[request] = time.monotonic()
+
     def end(self) -> None:
         """Listen no more, and wait for nobody: who has not said what it wants is cut off, and requests at work go on."""
         self._ending.set()
@@ -101,13 +109,38 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Handler(WSGIRequestHandler):
     server: _Server
+    _has_body = False
 
     def parse_request(self) -> bool:
         """Read the head. If it was cut off by us, half of it is no request."""
-        return super().parse_request() and self.server.heard(self.connection)
+        if not super().parse_request():
+            return False
+        self._has_body = any(name in self.headers for name in ("Content-Length", "Transfer-Encoding"))
+        return self.server.heard(self.connection)
+
+    def finish(self) -> None:
+        """Send what is left of the answer, and read what is left of the body, which the application may have refused unread.
+
+        A connection that is closed with something unread in it is reset, and who was sending never sees why it was refused.
+        """
+        super().finish()
+        if self._has_body:
+            self.server.answered(self.connection)
+            with suppress(OSError):  # It has gone, or takes too long.
+                _part(self.connection)
 
     def log_message(self, *_: Any) -> None:
         """Nothing: paths and headers may be secret."""
+
+
+def _part(connection: socket) -> None:
+    """Say that this was all, and wait until the other side has said so too."""
+    connection.shutdown(SHUT_WR)  # Of one with TLS, what is read from now on is not deciphered, and need not be.
+    until_s = time.monotonic() + _PARTING_S
+    while (left_s := until_s - time.monotonic()) > 0:
+        connection.settimeout(left_s)
+        if not connection.recv(_CHUNK_BYTES):
+            return
 
 
 @contextmanager
