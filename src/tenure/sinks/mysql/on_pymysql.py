@@ -1,5 +1,6 @@
 """MySQL and MariaDB by PyMySQL: a driver for ``ThreadSink``."""
 
+import time
 from typing import Any, Final
 
 import pymysql
@@ -13,6 +14,7 @@ from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
+_LEAST_S: Final = 0.001  # 0 would mean not to wait at all.
 _RULE: Final = "must not be used inside: what came before would not be fenced"
 
 
@@ -20,6 +22,7 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
     """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not."""
 
     is_given_out = False
+    until_s: float | None = None
 
     def commit(self) -> None:
         """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
@@ -51,14 +54,23 @@ class PyMySQLDriver:
 
     def open(self) -> FencedConnection:
         try:
-            raw = FencedConnection(**self._arguments, autocommit=False)
+            # By itself it would wait for ever for what a server says that has let it connect.
+            raw = FencedConnection(**{"read_timeout": _OPEN_S, **self._arguments}, autocommit=False)
         except (pymysql.MySQLError, OSError) as error:
             raise trouble_from(error, was_sent=False) from error
         raw.is_given_out = True
+        self.limit(raw, None)
         return raw
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        if raw.until_s is not None:
+            raw._read_timeout = max(raw.until_s - time.monotonic(), _LEAST_S)  # noqa: SLF001  (it has no other way)
         return said(raw, ask)
+
+    def limit(self, raw: FencedConnection, until_s: float | None) -> None:
+        raw.until_s = until_s
+        if until_s is None:
+            raw._read_timeout = self._arguments.get("read_timeout")  # noqa: SLF001
 
     def is_own(self, raw: FencedConnection) -> bool:  # noqa: ARG002
         return True  # Poolers of this protocol give a session away only with what was set in it.

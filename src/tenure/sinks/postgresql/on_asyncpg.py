@@ -1,6 +1,7 @@
 """PostgreSQL by asyncpg: a driver for ``LoopSink``."""
 
 import asyncio
+import time
 from functools import lru_cache
 from typing import Any, Final
 
@@ -20,6 +21,17 @@ _IS_KNOWN: Final = asyncpg.__version__.rpartition(".")[0] in {"0.30", "0.31", "0
 _SAY_NOTHING: Final = {
     *("get_server_pid", "get_settings", "get_record_class", "_get_timeout", "backend_pid", "backend_secret"),
     *("is_connected", "is_closed", "abort", "close"),
+}
+# Where in what it is asked there stands how long it may take.
+_LIMIT_AT: Final = {
+    "prepare": 2,
+    "bind_execute": 5,
+    "bind_execute_many": 3,
+    "bind": 3,
+    "execute": 4,
+    "close_portal": 1,
+    "copy_out": 2,
+    "copy_in": 5,
 }
 _FAILED: Final = "current transaction is aborted, commands ignored until end of transaction block"
 # The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
@@ -68,8 +80,18 @@ class _Unbegun:
             return asked
 
         async def begun_before(*args: Any, **kwargs: Any) -> Any:
-            await self.query("", None)
-            return await asked(*args, **kwargs)
+            place = _LIMIT_AT.get(name, len(args))
+            limit_s = kwargs.get("timeout", args[place] if place < len(args) else None)
+            if not isinstance(limit_s, float | int):  # None, or what asyncpg has for none at all.
+                await self.query("", None)
+                return await asked(*args, **kwargs)
+            # However long the caller wants to wait for its statement, BEGIN has to be answered within that.
+            until_s = time.monotonic() + limit_s
+            await self.query("", limit_s)
+            left_s = until_s - time.monotonic()
+            if "timeout" in kwargs:
+                return await asked(*args, **{**kwargs, "timeout": left_s})
+            return await asked(*args[:place], left_s, *args[place + 1 :], **kwargs)
 
         return begun_before
 

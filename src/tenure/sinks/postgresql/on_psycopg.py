@@ -1,14 +1,17 @@
 """PostgreSQL by psycopg 3: a driver for ``ThreadSink``, and one for ``LoopSink``."""
 
 import re
+import time
 from typing import Any, Final
 
 import psycopg
+from psycopg.abc import RV, PQGen
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from tenure.errors import ConfigError
 from tenure.sinks.sql.address import UNREADABLE, address_of
+from tenure.sinks.sql.flow import NO_ANSWER
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
@@ -24,6 +27,11 @@ class FencedConnection(psycopg.Connection[Any]):
     """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
 
     is_pooled = False
+    until_s: float | None = None
+
+    def wait(self, gen: PQGen[RV], *args: Any, **settings: Any) -> RV:
+        """Wait for the server, but not for longer than the sink does."""
+        return super().wait(gen if self.until_s is None else _until(self.until_s, gen), *args, **settings)
 
     def commit(self) -> None:
         """Refuse: a sink commits, together with the check."""
@@ -90,6 +98,7 @@ class PsycopgDriver(_Psycopg):
         known = False
         try:
             raw = FencedConnection.connect(self._dsn, **self._settings)
+            raw.until_s = time.monotonic() + _OPEN_S
             self._tell_apart(raw, psycopg.Cursor(raw, row_factory=tuple_row).execute(_PID).fetchone())
             known = True
         except psycopg.Error as error:
@@ -106,6 +115,9 @@ class PsycopgDriver(_Psycopg):
             return cursor.fetchall() if ask.parameters and cursor.description else []
         except psycopg.Error as error:
             raise _told(error) from error
+
+    def limit(self, raw: FencedConnection, until_s: float | None) -> None:
+        raw.until_s = until_s
 
     def close(self, raw: FencedConnection) -> None:
         raw.close()
@@ -145,6 +157,20 @@ class AsyncPsycopgDriver(_Psycopg):
 
     async def settle(self) -> None:
         pass  # Nothing is left to be done.
+
+
+def _until(until_s: float, gen: PQGen[RV]) -> PQGen[RV]:
+    """Return a generator that waits as ``gen`` does, and not for longer. psycopg goes on with it every 0.1 s, ready or not."""
+    try:
+        due = next(gen)
+        while True:
+            ready = yield due
+            if time.monotonic() >= until_s and not ready:
+                raise psycopg.OperationalError(NO_ANSWER)
+            due = gen.send(ready)
+    except StopIteration as done:
+        answer: RV = done.value
+        return answer
 
 
 def trouble_of(error: BaseException) -> Trouble | None:

@@ -64,6 +64,10 @@ class ThreadDriver(Protocol[Raw]):
         """Ask the server. A statement without parameters may be several, and needs to return nothing."""
         ...
 
+    def limit(self, raw: Raw, until_s: float | None) -> None:
+        """Have whatever is asked fail if it was not answered by then, on ``time.monotonic``; None: wait, as the caller has set it."""
+        ...
+
     def is_own(self, raw: Raw) -> bool:
         """Say whether its session is ours alone, and no pooler shares it with others."""
         ...

@@ -18,6 +18,7 @@ from tenure.sinks.sql.talk import Ask, Raw, Talk, Trouble
 CONNECTIONS_MAX = 10
 WAIT_S, IDLE_S = 2.0, 10.0
 _BUSY_S = 10
+NO_ANSWER = "no answer in time"
 _TRIES_MAX = 8  # Each that fails is one of another leader's.
 
 
@@ -48,6 +49,11 @@ class Limits:
     def seal_s(self) -> float:
         """How long a seal may take in all: as long as it may wait, and as long as a server that is there may be busy."""
         return 4 * self.wait_ms / 1000 + _BUSY_S
+
+    @property
+    def answer_s(self) -> float:
+        """How long may pass until something is answered that waits for nobody else. Then the server is taken for gone."""
+        return _BUSY_S
 
     @classmethod
     def of(cls, connections_max: int, wait_s: float, idle_s: float) -> "Limits":

@@ -12,13 +12,13 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self
 
-from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import LoopDriver
-from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
+from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open
 from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carry_out, checked
 from tenure.sinks.verifying import confirmed
 
@@ -127,7 +127,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
                     tasks.append(asyncio.ensure_future(self._end_blockers(fence)))
                 await tasks[0]
         except TimeoutError:
-            raise OutcomeUnknown(self.name, "seal", "no answer in time") from None
+            raise OutcomeUnknown(self.name, "seal", NO_ANSWER) from None
         finally:
             for task in tasks:
                 task.cancel()
@@ -163,7 +163,14 @@ class LoopSink(JudgingSink, Generic[Raw]):
     async def highest(self, fence: str) -> int:
         """Return the highest token seen; 0: none. It may be larger by the time that you read it."""
         checked(fence, 1)
-        return await self._alone("read", lambda: self._flow.highest(fence))
+        reading = asyncio.ensure_future(self._alone("read", lambda: self._flow.highest(fence)))
+        try:
+            await asyncio.wait([reading], timeout=self._flow.limits.answer_s)
+            if reading.done():
+                return reading.result()
+        finally:
+            reading.cancel()  # And not waited for: psycopg asks the server first whether it may.
+        raise Unreachable(self.name, "read", NO_ANSWER)
 
     async def set_up(self) -> None:
         """Make the table of fences now, and not when it is first needed. Changes nothing if it is there."""
@@ -265,8 +272,9 @@ class LoopSink(JudgingSink, Generic[Raw]):
             raise refusal from error
 
     async def _roll_back(self, kept: Kept[Raw]) -> None:
-        with suppress(Trouble):  # Otherwise it is dropped.
-            await self._talk(kept, self._flow.roll_back())
+        with suppress(Trouble, TimeoutError):  # Otherwise it is dropped.
+            async with asyncio.timeout(self._flow.limits.answer_s):
+                await self._talk(kept, self._flow.roll_back())
             kept.is_clean = True
 
     async def _alone(self, operation: str, talk: Callable[[], Talk[T]]) -> T:

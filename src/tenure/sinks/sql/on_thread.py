@@ -5,6 +5,7 @@ Rules of this file
 2. A connection on which anything is left open, or not known, is dropped. What was open on it dies with it.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,13 +15,13 @@ from typing import Generic, Self
 
 from anyio import fail_after, to_thread
 
-from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import ThreadDriver
-from tenure.sinks.sql.flow import Flow, Kept, Limits, check_open
+from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open
 from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carried_out, checked
 from tenure.sinks.verifying import confirmed_now
 
@@ -120,11 +121,12 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             with fail_after(self._flow.limits.seal_s):
                 await to_thread.run_sync(sealed, abandon_on_cancel=True)
         except TimeoutError:
-            raise OutcomeUnknown(self.name, "seal", "no answer in time") from None
+            raise OutcomeUnknown(self.name, "seal", NO_ANSWER) from None
 
     def _seal_now(self, fence: str, token: Token, *, may_raise: bool) -> None:
         check_open(self.name, is_closed=self._is_closed)
-        kept = self._open("seal")  # Not one of those that there is a limit of: transactions may have them all.
+        until_s = time.monotonic() + self._flow.limits.seal_s
+        kept = self._open("seal", until_s)  # Not one of those that there is a limit of: transactions may have them all.
         helper = Timer(self._flow.limits.wait_ms / 1000, self._end_blockers, (fence,))
         helper.daemon = True
         try:
@@ -137,7 +139,8 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def _end_blockers(self, fence: str) -> None:
         with suppress(StoreError, Trouble):  # If it may not do so, the seal says that it has waited in vain.
-            kept = self._open("seal")  # On a connection of its own: that of the seal waits.
+            # On a connection of its own: that of the seal waits.
+            kept = self._open("seal", time.monotonic() + self._flow.limits.seal_s)
             try:
                 self._talk(kept, self._flow.dialect.end_blockers(fence))
             finally:
@@ -157,7 +160,10 @@ class ThreadSink(JudgingSink, Generic[Raw]):
     def highest(self, fence: str) -> int:
         """Return the highest token seen; 0: none. It may be larger by the time that you read it."""
         checked(fence, 1)
-        return self._alone("read", lambda: self._flow.highest(fence))
+        until_s = time.monotonic() + self._flow.limits.answer_s
+        kept, highest = self._on_any("read", lambda _: self._flow.highest(fence), until_s)
+        self._driver.limit(kept.raw, None)
+        return self._freed(kept, highest)
 
     def set_up(self) -> None:
         """Make the table of fences now, and not when it is first needed. Changes nothing if it is there."""
@@ -244,31 +250,42 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             kept.is_clean = True
 
     def _alone(self, operation: str, talk: Callable[[], Talk[T]]) -> T:
-        kept, answer = self._on_any(operation, lambda _: talk())
+        return self._freed(*self._on_any(operation, lambda _: talk()))
+
+    def _freed(self, kept: Kept[Raw], answer: T) -> T:
         kept.is_clean = True
         self.give_back(kept)
         return answer
 
-    def _on_any(self, operation: str, talk: Callable[[Kept[Raw]], Talk[T]]) -> tuple[Kept[Raw], T]:
-        """Carry out a talk that may be repeated, and return the connection with the answer. It must be given back."""
+    def _on_any(
+        self, operation: str, talk: Callable[[Kept[Raw]], Talk[T]], until_s: float | None = None
+    ) -> tuple[Kept[Raw], T]:
+        """Carry out a talk that may be repeated, and return the connection with the answer. It must be given back.
+
+        By then at the latest, it is Unreachable; and what else is asked on this connection has that limit, until it is lifted.
+        """
         check_open(self.name, is_closed=self._is_closed)
-        self._room.acquire()
+        if not self._room.acquire(timeout=None if until_s is None else max(until_s - time.monotonic(), 0)):
+            raise Unreachable(self.name, operation, NO_ANSWER)  # Of those who have all the connections.
         kept: Kept[Raw] | None = None
         done = False
         try:
             while self._idle:  # One that has died while nobody used it says so when it is used.
                 kept = self._idle.pop()
                 kept.is_clean = False
+                self._driver.limit(kept.raw, until_s)
                 try:
                     answer = self._talk(kept, talk(kept))
                 except Trouble as trouble:
+                    if until_s is not None and time.monotonic() >= until_s:
+                        raise Unreachable(self.name, operation, NO_ANSWER) from trouble.__cause__
                     if trouble.code and not self._flow.dialect.is_ended(trouble):
                         raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
                     self._driver.drop(kept.raw)
                     continue
                 done = True
                 return kept, answer
-            kept = self._open(operation)
+            kept = self._open(operation, until_s)
             kept.is_clean = False
             answer = self._say(kept, operation, talk(kept))
             done = True
@@ -277,9 +294,10 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             if not done:
                 self.give_back(kept)
 
-    def _open(self, operation: str) -> Kept[Raw]:
+    def _open(self, operation: str, until_s: float | None = None) -> Kept[Raw]:
         try:
             raw = self._driver.open()
+            self._driver.limit(raw, until_s)
             kept = Kept(raw, is_own=self._driver.is_own(raw))
         except Trouble as trouble:
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
