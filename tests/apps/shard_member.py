@@ -3,6 +3,9 @@
 Arguments: the URL of the store, the database, the member's name, how many shards, the ttl in seconds. TERM has it leave. USR1
 has it stop, between two transactions, until CONT; then it writes once for every shard that it owned before anything else,
 and says how many of these writes were refused.
+
+What the fence refuses is written down as well, in a table that has no fence: with whether the member's own tenure was still valid
+after that. If it was, the shard had a second owner.
 """
 
 import os
@@ -10,6 +13,7 @@ import signal
 import sqlite3
 import sys
 import time
+from contextlib import closing
 from functools import partial
 
 import anyio
@@ -22,6 +26,8 @@ from tenure.sinks import SQLiteSink
 WRITE_EVERY_S = 0.5
 INSERT = "INSERT INTO writes (shard, token, member, what, at_ns) VALUES (?, ?, ?, ?, ?)"
 TABLE = "CREATE TABLE IF NOT EXISTS writes (at INTEGER PRIMARY KEY, shard, token, member, what, at_ns)"
+REFUSED = "INSERT INTO refused (shard, token, member, what, was_valid) VALUES (?, ?, ?, ?, ?)"
+REFUSED_TABLE = "CREATE TABLE IF NOT EXISTS refused (shard, token, member, what, was_valid)"
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -32,8 +38,8 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 class Member:
-    def __init__(self, sink: SQLiteSink, name: str) -> None:
-        self.sink, self.name = sink, name
+    def __init__(self, sink: SQLiteSink, unfenced: sqlite3.Connection, name: str) -> None:
+        self.sink, self.unfenced, self.name = sink, unfenced, name
         self.owned: dict[int, Shard] = {}
 
     def write(self, shard: Shard, what: str) -> bool:
@@ -43,6 +49,9 @@ class Member:
                 at_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 connection.execute(INSERT, (shard.number, shard.term.token, self.name, what, at_ns))
         except StaleToken:
+            # Asked after the refusal: if it is valid now, it was valid then.
+            refused = (shard.number, shard.term.token, self.name, what, shard.term.valid)
+            self.unfenced.execute(REFUSED, refused)
             return False
         return True
 
@@ -64,8 +73,8 @@ class Member:
 
 
 async def main(url: str, path: str, name: str, count: int, ttl_s: float) -> None:
-    with SQLiteSink(partial(connect, path)) as sink:
-        member = Member(sink, name)
+    with SQLiteSink(partial(connect, path)) as sink, closing(connect(path)) as unfenced:
+        member = Member(sink, unfenced, name)
         async with tenure.open_store(url) as store, anyio.create_task_group() as tasks:
             shards = Shards(store, "crawl", count, member=name, ttl=ttl_s)
 

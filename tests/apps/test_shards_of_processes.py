@@ -1,7 +1,8 @@
 """Shards among real processes that join, leave, are killed and frozen: judged by what a fenced database has accepted.
 
 Every body writes through the fence of its shard when it begins, while it works, and when it ends. So the order of the writes in
-the database is the order in which they counted, whatever any clock said.
+the database is the order in which they counted, whatever any clock said. What the fence refused is written beside it: whoever was
+refused while its own tenure was valid had a second owner beside it, which the fence alone would hide.
 """
 
 import os
@@ -35,16 +36,25 @@ class Write(NamedTuple):
     at_ns: int
 
 
+class Refused(NamedTuple):
+    shard: int
+    token: int
+    member: str
+    what: str
+    was_valid: int
+
+
 class Fleet:
-    def __init__(self, url: str, folder: Path) -> None:
-        self.url, self.path = url, folder / "books.db"
+    def __init__(self, url: str, folder: Path, count: int = COUNT, ttl_s: float = TTL_S) -> None:
+        self.url, self.path, self.count, self.ttl_s = url, folder / "books.db", count, ttl_s
         self.books = shard_member.connect(str(self.path))
         self.books.execute(shard_member.TABLE)
+        self.books.execute(shard_member.REFUSED_TABLE)
         self.processes: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, names: str) -> None:
         for name in names:
-            words = [shard_member.__file__, self.url, str(self.path), name, str(COUNT), str(TTL_S)]
+            words = [shard_member.__file__, self.url, str(self.path), name, str(self.count), str(self.ttl_s)]
             environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
             self.processes[name] = subprocess.Popen(
                 [sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment
@@ -57,6 +67,14 @@ class Fleet:
         found = self.books.execute("SELECT shard, token, member, what, at_ns FROM writes ORDER BY at")
         return [Write(*row) for row in found]
 
+    def refused(self) -> list[Refused]:
+        found = self.books.execute("SELECT shard, token, member, what, was_valid FROM refused ORDER BY rowid")
+        return [Refused(*row) for row in found]
+
+    def owned_twice(self) -> list[Refused]:
+        """Who was refused although its tenure was valid. A tenure that was lost, for want of a processor too, is not."""
+        return [refused for refused in self.refused() if refused.was_valid]
+
     def owners(self) -> dict[int, str]:
         """Who began last with each shard."""
         begun = "SELECT shard, member FROM writes WHERE what = 'begin' ORDER BY at"
@@ -67,7 +85,7 @@ class Fleet:
 
         def is_shared() -> bool:
             owned = Counter(self.owners().values())
-            even = owned.total() == COUNT and max(owned.values()) - min(owned.values()) < 2
+            even = owned.total() == self.count and max(owned.values()) - min(owned.values()) < 2
             return even and set(owned) == set(names)
 
         check_eventually(is_shared, within_s=60)
@@ -75,14 +93,15 @@ class Fleet:
 
 
 @contextmanager
-def fleet_on(url: str, folder: Path) -> Iterator[Fleet]:
-    fleet = Fleet(url, folder)
+def fleet_on(url: str, folder: Path, count: int = COUNT, ttl_s: float = TTL_S) -> Iterator[Fleet]:
+    fleet = Fleet(url, folder, count, ttl_s)
     try:
         yield fleet
     finally:
         for process in fleet.processes.values():
             process.kill()
             process.communicate()
+        fleet.books.close()
 
 
 @pytest.fixture(params=["sqlite", "etcd"])
@@ -121,6 +140,20 @@ def test_from_3_to_5_to_2_members_of_which_one_is_killed_and_one_frozen(url: str
         assert stdout.readline() == f"refused {owned_count} of {owned_count}\n"
         fleet.shared_by("abd")
         check_history(fleet.writes())
+        zombies = [refused for refused in fleet.refused() if refused.what == "zombie"]
+        assert {refused.shard for refused in zombies} == {shard for shard, owner in before.items() if owner == "d"}
+        assert fleet.owned_twice() == []
+
+
+def test_a_second_owner_beside_one_whose_tenure_is_valid_would_be_noticed(tmp_path: Path) -> None:
+    with fleet_on(f"sqlite://{tmp_path}/store.db", tmp_path, count=2, ttl_s=TTL_S) as fleet:
+        fleet.start("a")
+        fleet.shared_by("a")
+        assert fleet.owned_twice() == []
+        fence = "(SELECT max(fence) FROM tenure_fence)"
+        fleet.books.execute(f"UPDATE tenure_fence SET highest = highest + 1 WHERE fence = {fence}")  # noqa: S608  (our own name)
+        check_eventually(fleet.owned_twice, within_s=60)
+        assert len({refused.shard for refused in fleet.owned_twice()}) == 1
 
 
 def bound_s(url: str) -> float:
