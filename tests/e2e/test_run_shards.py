@@ -156,6 +156,35 @@ def test_weight_and_the_most_that_a_member_may_own_are_kept(stage: Stage) -> Non
     check_eventually(lambda: (len(stage.of(first)), len(stage.of(second))) == (1, 5))
 
 
+def test_members_that_come_back_under_their_names_in_time_find_their_shards_and_nothing_has_moved(stage: Stage) -> None:
+    def start(name: str) -> "subprocess.Popen[bytes]":
+        return stage.start(options=("--member", name, "--return-within", "2m"))
+
+    def begun() -> int:
+        return sum(word == "begin" for _, _, _, word in stage.lines())
+
+    one = start("one")
+    check_eventually(lambda: len(stage.of(one)) == COUNT, within_s=60)
+    other = start("other")
+    check_eventually(lambda: (len(stage.of(one)), len(stage.of(other))) == (3, 3), within_s=60)
+    were, before = (stage.of(one), stage.of(other)), begun()
+    one.terminate()
+    other.kill()
+    check_eventually(lambda: one.poll() is not None and not stage.running(), within_s=60)
+    other = start("other")  # The other way round: without a name it would be the first, whose seat is free at once.
+    check_eventually(lambda: stage.of(other) == were[1], within_s=60)
+    one = start("one")
+    check_eventually(lambda: (stage.of(one), stage.of(other)) == were, within_s=60)
+    assert begun() == before + COUNT
+
+
+def test_the_shards_of_a_member_that_does_not_come_back_in_time_are_given_away(stage: Stage) -> None:
+    one, other = (stage.start(options=("--member", name, "--return-within", "1s")) for name in ("one", "other"))
+    check_eventually(lambda: (len(stage.of(one)), len(stage.of(other))) == (3, 3), within_s=60)
+    one.kill()
+    check_eventually(lambda: len(stage.of(other)) == COUNT, within_s=60)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
