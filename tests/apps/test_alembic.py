@@ -42,11 +42,19 @@ settings.set_main_option("sqlalchemy.url", sys.argv[1])
 upgrade(settings, "head")
 """
 REVISIONS, RUNNERS = 6, 4
+DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+FENCES = {"postgresql": "tenure_fence.fences", "mysql": "tenure_fence"}
+
+
+@pytest.fixture(params=DRIVERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 @pytest.fixture
-def url(new_database: Callable[[str], str]) -> str:
-    return new_database("postgresql").replace("postgresql://", "postgresql+psycopg://")
+def url(kind: str, new_database: Callable[[str], str]) -> str:
+    return new_database(kind).replace(f"{kind}://", f"{DRIVERS[kind]}://")
 
 
 def test_many_that_upgrade_at_once_apply_each_revision_once(url: str, tmp_path: Path) -> None:
@@ -68,7 +76,7 @@ def test_many_that_upgrade_at_once_apply_each_revision_once(url: str, tmp_path: 
     assert marks == list(range(1, REVISIONS))
 
 
-def test_a_runner_that_was_succeeded_commits_nothing(url: str) -> None:
+def test_a_runner_that_was_succeeded_commits_nothing(kind: str, url: str) -> None:
     plain = create_engine(url, poolclass=NullPool)
     with plain.begin() as connection:
         connection.execute(text("CREATE TABLE mark (revision int)"))
@@ -76,7 +84,7 @@ def test_a_runner_that_was_succeeded_commits_nothing(url: str) -> None:
         with engine.begin() as connection:
             connection.execute(text("INSERT INTO mark VALUES (1)"))
         with plain.begin() as connection:  # As a successor's seal does.
-            connection.execute(text("UPDATE tenure_fence.fences SET highest = highest + 1"))
+            connection.execute(text(f"UPDATE {FENCES[kind]} SET highest = highest + 1"))  # noqa: S608
         with pytest.raises(StaleToken), engine.begin() as connection:
             connection.execute(text("INSERT INTO mark VALUES (2)"))
     with plain.connect() as connection:
