@@ -55,12 +55,16 @@ class EtcdClient(Link):
     async def close(self) -> None:
         """Leave the cluster. Whoever still waits for an answer is told that it will not come."""
         self._open = False
-        try:
+        async with AsyncExitStack() as closing:  # Each step is taken, also if the one before it is cancelled.
+            closing.callback(self._hang_up)
+            closing.push_async_callback(self._connecting.end)
+            closing.push_async_callback(self._authenticating.end)
             await self._watches.close()
-        finally:
-            if self._connection is not None:
-                self._connection.abort("the client was closed")
-                self._connection = None
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.abort("the client was closed")
+            self._connection = None
 
     async def txn(self, txn: Txn, *, operation: str) -> TxnAnswer:
         """Carry out a transaction, once."""

@@ -3,7 +3,9 @@
 import asyncio
 import socket
 import ssl
+from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import count
 from typing import NamedTuple
 
 from tenure.clients.etcd.stream import NotSent
@@ -84,20 +86,71 @@ def _in_place_of_etcd(said: bytes, tls: ssl.SSLContext | None) -> str:
     return f"it hung up without a word: if that port {other}"
 
 
-async def first_of(
-    endpoints: list[Endpoint], tls: ssl.SSLContext | None, each_within_s: float
-) -> tuple[Endpoint, Connection]:
-    """Connect to the first that answers, in their order; raises ``NotSent`` with what each of them did."""
-    told: dict[str, list[str]] = {}
-    for endpoint in endpoints:
+class Search:
+    """A search for a member that answers: one after the other is tried, and none that is silent keeps the next one waiting.
+
+    Nor is a silent one given up for that: a member far away, or one whose name takes long to be found, would never be
+    reached if whoever is in a hurry began anew each time. But it is tried once more beside that, less and less often: the
+    engine's machine may have come back, and what was sent to it before then may be repeated late.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], tls: ssl.SSLContext | None) -> None:
+        self._endpoints, self._tls = tuple(endpoints), tls
+        self._trying: dict[asyncio.Task[Connection], Endpoint] = {}  # in the order of their beginning
+        self._did: dict[Endpoint, str] = {}  # what came of each that was tried; empty: nothing so far
+
+    async def first(self, next_after_s: float, within_s: float) -> tuple[Endpoint, Connection]:
+        """Connect to the first that answers; the next one is tried after so long, or once the one before has failed.
+
+        Raises ``NotSent`` with what each of them did.
+        """
         try:
-            async with asyncio.timeout(each_within_s):
-                return endpoint, await connect_to(endpoint, tls)
-        except NotSent as error:
-            told.setdefault(str(error), []).append(str(endpoint))
+            async with asyncio.timeout(within_s):
+                for round_number in count():
+                    for endpoint in self._endpoints:
+                        self._did.setdefault(endpoint, "")
+                        self._trying[asyncio.create_task(connect_to(endpoint, self._tls))] = endpoint
+                        found = await self._look(next_after_s * 2**round_number)
+                        if found is not None:
+                            return found
+                    if not self._trying:
+                        break
         except TimeoutError:
-            told.setdefault(f"no answer within {each_within_s:g} s", []).append(str(endpoint))
-    raise NotSent("; ".join(f"{', '.join(where)}: {why}" for why, where in told.items()))
+            pass
+        finally:
+            await self._leave_others()
+        raise NotSent(self.told(f"no answer within {within_s:g} s"))
+
+    async def _look(self, within_s: float) -> tuple[Endpoint, Connection] | None:
+        ended, _ = await asyncio.wait(self._trying, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in [task for task in self._trying if task in ended]:
+            try:
+                connection = task.result()
+            except NotSent as error:
+                self._did[self._trying.pop(task)] = str(error)
+            else:
+                return self._trying.pop(task), connection
+        return None
+
+    async def _leave_others(self) -> None:
+        for task in self._trying:
+            task.cancel()
+            task.add_done_callback(_hang_up)
+        if self._trying:
+            await asyncio.wait(self._trying)
+
+    def told(self, silence: str) -> str:
+        """Say what each of those that were tried did; ``silence`` is said of those who did nothing."""
+        where: dict[str, list[str]] = {}
+        for endpoint, did in self._did.items():
+            where.setdefault(did or silence, []).append(str(endpoint))
+        return "; ".join(f"{', '.join(endpoints)}: {did}" for did, endpoints in where.items())
+
+
+def _hang_up(task: "asyncio.Task[Connection]") -> None:
+    """Leave a member that answered when another one had been found already."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().abort("another one was quicker")
 
 
 def tls_failure(error: ssl.SSLError) -> str:

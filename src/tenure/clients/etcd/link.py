@@ -6,7 +6,9 @@ Rules of this file
    once, with whatever else waits on the same connection; the next request goes to the next member.
 3. An attempt that is cancelled leaves nothing behind but a stream that was reset. If the member had said nothing at all
    for a while, it is left as well: whoever cancelled may have had a deadline of its own, shorter than ours.
-4. An answer of another cluster, or of an earlier time, ends the link: the engine was replaced or restored, and nothing
+4. Connecting and authenticating are done once for all attempts, by tasks with deadlines of their own: an attempt only
+   waits for them. What takes longer than one attempt has is not begun anew with each of them, and so comes to its end.
+5. An answer of another cluster, or of an earlier time, ends the link: the engine was replaced or restored, and nothing
    that was learned from it holds any more.
 """
 
@@ -17,11 +19,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from tenure.clients.etcd import codec
-from tenure.clients.etcd.connecting import Endpoint, first_of
+from tenure.clients.etcd.connecting import Endpoint, Search
 from tenure.clients.etcd.failures import auth_is_off, failure, leaves_member, wants_fresh_token, wants_other_member
 from tenure.clients.etcd.http2 import Headers
 from tenure.clients.etcd.messages import Header
 from tenure.clients.etcd.stream import Lost, NotSent, Said
+from tenure.clients.etcd.together import Together
 from tenure.clients.etcd.transport import Connection
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, Unreachable
 
@@ -30,6 +33,11 @@ T = TypeVar("T")
 # How long a member may be silent before a cancelled attempt leaves it: longer than a busy one takes, shorter than the
 # deadlines that callers have.
 _SILENT_S = 0.25
+# After how long without a word from one member the next one is tried beside it, if calls have more time than that.
+_NEXT_AFTER_MAX_S = 1.0
+# A search for a member costs nobody anything who does not wait for it. A name server that does not answer is left for the
+# next one after five seconds, as systems are shipped.
+_CONNECT_MIN_S = 10.0
 
 
 class Link:
@@ -48,7 +56,8 @@ class Link:
         if not endpoints:
             raise ConfigError("endpoints", "", "must name at least one member of the cluster")
         self.address = address  # as a URL without secrets: it stands in every error
-        self.call_timeout_s = call_timeout_s
+        self.call_timeout_s = call_timeout_s  # A store that needs its answers sooner makes this shorter.
+        self._connect_within_s = max(_CONNECT_MIN_S, call_timeout_s)
         self.cluster_id = 0
         self.revision = 0  # the highest that a linearizable answer has shown
         self._endpoints = [Endpoint.of(text) for text in endpoints]
@@ -59,8 +68,8 @@ class Link:
         self._tls, self._user, self._password = tls, user, password or ""
         self._token: Headers | None = None if user else ()  # None: to be asked for
         self._connection: Connection | None = None
-        self._connecting = asyncio.Lock()
-        self._authenticating = asyncio.Lock()
+        self._connecting, self._authenticating = Together[Connection](), Together[Headers]()
+        self._search: Search | None = None  # that is under way
         self._over = ""  # why nothing can be asked any more
         self._trouble = ""  # why there is no connection
         self._open = False
@@ -104,7 +113,8 @@ class Link:
         except TimeoutError:
             within = f"no answer within {self.call_timeout_s:g} s"
             if sending.connection is None:
-                raise Unreachable(self.address, operation, self._trouble or within) from None
+                trouble = self._search.told(within) if self._search is not None else self._trouble
+                raise Unreachable(self.address, operation, trouble or within) from None
             self.leave(sending.connection, within)
             raise OutcomeUnknown(self.address, operation, within) from None
         except asyncio.CancelledError:
@@ -183,57 +193,59 @@ class Link:
         self.check(operation)
         connection = self._connection
         if connection is None or connection.closed:
-            connection = await self._connect()
+            connection = await self._connecting.result(self._connect)
         if (token := self._token) is None:
             token = await self._authenticate(connection, operation)
         return connection, token
 
     async def _connect(self) -> Connection:
-        async with self._connecting:
-            if self._connection is not None and not self._connection.closed:
-                return self._connection
-            # Less than the whole, so that what each of them did can still be told.
-            each_within_s = 0.9 * self.call_timeout_s / len(self._endpoints)
-            if self._connection is not None:
-                self.leave(self._connection, "it was lost")
-            try:
-                endpoint, self._connection = await first_of(list(self._endpoints), self._tls, each_within_s)
-            except NotSent as error:
-                self._trouble = str(error)
-                raise
-            if not self._open:
-                self._connection.abort("the client was closed meanwhile")
-            self._trouble = ""
-            at = self._endpoints.index(endpoint)
-            self._endpoints = self._endpoints[at:] + self._endpoints[:at]
-            return self._connection
+        if self._connection is not None:
+            self.leave(self._connection, "it was lost")
+        # Less than the whole, so that one attempt gets round to each of them.
+        next_after_s = min(0.9 * self.call_timeout_s / len(self._endpoints), _NEXT_AFTER_MAX_S)
+        self._search = Search(self._endpoints, self._tls)
+        try:
+            endpoint, self._connection = await self._search.first(next_after_s, self._connect_within_s)
+        except NotSent as error:
+            self._trouble = str(error)
+            raise
+        finally:
+            self._search = None
+        self._trouble = ""
+        at = self._endpoints.index(endpoint)
+        self._endpoints = self._endpoints[at:] + self._endpoints[:at]
+        return self._connection
 
     async def _authenticate(self, connection: Connection, operation: str) -> Headers:
         """Ask for a token. The request that needs it was not sent yet, so every failure here is definite."""
-        async with self._authenticating:
-            if self._token is not None:
-                return self._token
-            ask = codec.encode_authenticate(self._user or "", self._password)
-            try:
+        try:
+            return await self._authenticating.result(lambda: self._ask_for_token(connection))
+        except Said as said:
+            error = failure(said, self.address, operation)
+            if isinstance(error, Refused):
+                raise error from said
+            self.leave(connection, error.detail)
+            raise NotSent(error.detail) from said
+
+    async def _ask_for_token(self, connection: Connection) -> Headers:
+        ask = codec.encode_authenticate(self._user or "", self._password)
+        try:
+            async with asyncio.timeout(self.call_timeout_s):
                 header, token = codec.decode_token(await connection.call("/etcdserverpb.Auth/Authenticate", (), ask))
-            except Said as said:
-                if auth_is_off(said):
-                    self._token = ()
-                    return self._token
-                error = failure(said, self.address, operation)
-                if isinstance(error, Refused):
-                    raise error from said
-                self.leave(connection, error.detail)
-                raise NotSent(error.detail) from said
-            except (NotSent, Lost, ValueError) as error:
-                self.leave(connection, str(error))
-                raise NotSent(str(error)) from error
-            except asyncio.CancelledError:
-                self.leave(connection, "it gave no token")  # Our deadline, or that of whoever called.
+        except Said as said:
+            if not auth_is_off(said):
                 raise
-            self.heed(header)
-            self._token = (("token", token),)
+            self._token = ()
             return self._token
+        except (NotSent, Lost, ValueError) as error:
+            self.leave(connection, str(error))
+            raise NotSent(str(error)) from error
+        except TimeoutError as error:
+            self.leave(connection, "it gave no token")
+            raise NotSent(f"no token within {self.call_timeout_s:g} s") from error
+        self.heed(header)
+        self._token = (("token", token),)
+        return self._token
 
 
 class _Sending:
