@@ -1,7 +1,11 @@
 """Processes that a test looks at from outside."""
 
+import os
+import signal
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 
@@ -29,6 +33,34 @@ def parent(pid: int) -> int:
         return 0
 
 
+def freeze(pid: int, file: Path) -> None:
+    """Stop a process between two of its transactions on a file of SQLite, so that others can go on there.
+
+    One that is stopped within a transaction keeps the lock on the file, and nobody can succeed it until it goes on.
+    """
+    assert file.exists(), "nobody would ever be inside"
+    threads, deadline_s = Path(f"/proc/{pid}/task"), time.monotonic() + 30
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        check_eventually(lambda: all(_words(thread / "stat")[0] == "T" for thread in threads.iterdir()))
+        if not is_locked(file):
+            return
+        assert time.monotonic() < deadline_s, "somebody is always inside"
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.001)
+
+
+def is_locked(file: Path) -> bool:
+    """Whether somebody is inside a transaction on a file of SQLite, so that nobody else could write now."""
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=0)) as connection:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")  # Without a log beside the file, not even a reader may be inside.
+        except sqlite3.OperationalError:
+            return True
+        connection.execute("ROLLBACK")
+    return False
+
+
 def marked(variable: str) -> list[int]:
     """Whatever has this in its environment, such as ``MARK=…``, and has not ended."""
     found = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if _has(path, variable)]
@@ -36,7 +68,12 @@ def marked(variable: str) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return _words(Path(f"/proc/{pid}/stat"))
+
+
+def _words(stat: Path) -> list[str]:
+    """What the kernel says behind the name, which stands in brackets. The first word is what it does."""
+    return stat.read_text().rpartition(")")[2].split()
 
 
 def _has(path: Path, variable: str) -> bool:

@@ -23,6 +23,7 @@ from tenure.testing.engines import (
 from tests.chaos.outside import files, http, objects
 from tests.chaos.place import Place
 from tests.chaos.worker import worker
+from tests.processes import is_locked
 
 _ROWS = "SELECT token FROM written WHERE election = '{}' ORDER BY entry"
 
@@ -40,14 +41,7 @@ class InSQLite:
         pass
 
     def blocked(self) -> bool:
-        for file in (self.database, self.elections):
-            with closing(sqlite3.connect(file, isolation_level=None, timeout=0)) as connection:
-                try:
-                    connection.execute("BEGIN EXCLUSIVE")  # not even a reader may be inside
-                except sqlite3.OperationalError:
-                    return True
-                connection.execute("ROLLBACK")
-        return False
+        return is_locked(self.database) or is_locked(self.elections)
 
     def written(self, election: str) -> list[int]:
         with closing(sqlite3.connect(self.database)) as connection:

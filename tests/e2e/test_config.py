@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import freeze
 from tests.user import at_home
 
 from tenure.testing.engines.processes import wait_for
@@ -18,6 +19,7 @@ PATIENCE_S = 60
 class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.store = folder / ".local" / "state" / "tenure" / "tenure.db"
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         command = [str(TENURE), "config", *words]
@@ -61,7 +63,7 @@ cat > "carried-$TENURE_CONFIG_VERSION"
     ids=["killed", "frozen", "hung up"],
 )
 def test_a_proposal_survives_its_leader_and_the_command_does_not(number: int, code: int, stage: Stage) -> None:
-    leaders = [stage.start("serve", "limits", "--ttl", "1s", "--", "sh", "-c", ONCE) for _ in range(2)]
+    leaders = [stage.start("serve", "limits", "--ttl", "4s", "--", "sh", "-c", ONCE) for _ in range(2)]
     try:
         assert stage.run("propose", "limits", "-", stdin='{"rate": 5}').returncode == 0
         assert wait_for((stage.folder / "first" / "pid").exists, PATIENCE_S), "nobody leads"
@@ -71,7 +73,10 @@ def test_a_proposal_survives_its_leader_and_the_command_does_not(number: int, co
         )
         leading = json.loads(status.stdout)["elections"][0]["leader"]["pid"]
         (ended,) = [leader for leader in leaders if leader.pid == leading]
-        ended.send_signal(number)
+        if number == signal.SIGSTOP:
+            freeze(ended.pid, stage.store)
+        else:
+            ended.send_signal(number)
         assert wait_for((stage.folder / "carried-1").exists, PATIENCE_S), "nobody took over"
         assert not (stage.folder / "beside").exists(), "the command of before went on"
         assert wait_for(lambda: stage.run("get", "limits").returncode == 0, PATIENCE_S), "it was not applied"

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.processes import alive, check_eventually, marked
+from tests.processes import alive, check_eventually, freeze, marked
 
 from tenure.stores.sqlite import SQLiteStore
 
@@ -125,7 +125,7 @@ def test_the_command_of_a_frozen_supervisor_is_dead_before_the_next_one_begins(s
     frozen = stage.start(2, "stubborn", "two")
     child = stage.pid("child")
     stage.start(2)
-    frozen.send_signal(signal.SIGSTOP)
+    freeze(frozen.pid, stage.folder / "store.db")
     stage.await_successor()
     assert not alive(child)
     frozen.send_signal(signal.SIGCONT)
@@ -195,7 +195,7 @@ def test_an_office_that_is_lost_for_good_is_124(stage: Stage, words: tuple[str, 
 
 
 def test_a_leader_whose_store_has_gone_stops_its_command_and_stands_by(stage: Stage) -> None:
-    leader = stage.start(1)
+    leader = stage.start(4)
     child = stage.pid("child")
     (stage.folder / "store.db").rename(stage.folder / "elsewhere.db")
     check_eventually(lambda: "store-gone; stopping the command" in stage.errors())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.processes import check_eventually
+from tests.processes import check_eventually, freeze
 
 from tenure.testing.engines.ports import claim_ports
 
@@ -25,7 +25,7 @@ class Stage:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.started = folder, list[subprocess.Popen[str]]()
-        self.ready = folder / "ready"
+        self.ready, self.store = folder / "ready", folder / "store.db"
 
     def start(self, *options: str, command: str = "exec sleep 1000", **variables: str) -> "subprocess.Popen[str]":
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **variables}
@@ -34,7 +34,7 @@ class Stage:
             "run",
             "x",
             "--store",
-            f"sqlite://{self.folder}/store.db",
+            f"sqlite://{self.store}",
             *options,
             "--",
             "sh",
@@ -51,7 +51,7 @@ class Stage:
         """What a start says that must end with one line and exit code 2, before there is a store."""
         _, said = (process := self.start(*options, **variables)).communicate(timeout=30)
         assert (process.returncode, said.count("\n")) == (2, 1), said
-        assert not (self.folder / "store.db").exists()
+        assert not self.store.exists()
         return said
 
     @property
@@ -100,21 +100,21 @@ def test_the_file_is_gone_before_anybody_else_leads_whatever_becomes_of_the_lead
         case "killed":
             leader.kill()
         case "frozen":
-            leader.send_signal(signal.SIGSTOP)
+            freeze(leader.pid, stage.store)
         case _:
-            subprocess.run([TENURE, "resign", "x", "--store", f"sqlite://{stage.folder}/store.db"], check=True)
+            subprocess.run([TENURE, "resign", "x", "--store", f"sqlite://{stage.store}"], check=True)
     assert stage.seen == "gone"
     check_eventually((stage.folder / "other").exists)
     assert not stage.ready.exists()
 
 
 def test_a_supervisor_that_was_frozen_beyond_its_lease_never_says_ready_again_for_it(stage: Stage, port: int) -> None:
-    leader = stage.start("--ttl", "1", "--ready-file", "ready", "--ready-http", f":{port}")
+    leader = stage.start("--ttl", "4", "--ready-file", "ready", "--ready-http", f":{port}")
     check_eventually(stage.ready.exists)
-    leader.send_signal(signal.SIGSTOP)
+    freeze(leader.pid, stage.store)
     with socket.create_connection(("127.0.0.1", port)) as asking:  # the kernel accepts it; nobody reads
         asking.sendall(b"GET /ready HTTP/1.1\r\n\r\n")
-        stage.start("--ttl", "1", command=SUCCESSOR)
+        stage.start("--ttl", "4", command=SUCCESSOR)
         assert stage.seen == "gone"
         leader.send_signal(signal.SIGCONT)
         assert asking.recv(100).startswith(b"HTTP/1.1 503 ")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.processes import freeze
 
 import tenure
 from tenure.office.opened import run_there
@@ -95,7 +96,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_ttl_knows_it_at_the_first
         assert leader.stdin is not None
         assert leader.stdout is not None
         assert leader.stdout.readline() == "1\n"
-        os.kill(leader.pid, signal.SIGSTOP)
+        freeze(leader.pid, tmp_path / "elections.db")
 
         async def take_over() -> int:
             async with tenure.open_store(url) as store, tenure.Election(store, "x", ttl=30).once() as term:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.processes import freeze
 
 from tenure import sync
 from tenure.core.effects import Elected, Fact, Left, Overstayed
@@ -38,8 +39,8 @@ def test_lead_runs_the_body_in_the_calling_thread_and_leaves_the_office_free() -
 
 
 def test_a_body_that_blocks_for_three_ttl_keeps_its_tenure() -> None:
-    with sync.Election(MemoryStore(), "x", ttl=0.5).once() as term:
-        time.sleep(1.5)
+    with sync.Election(MemoryStore(), "x", ttl=2).once() as term:
+        time.sleep(6)
         assert term.valid
         assert term.reason is None
 
@@ -234,7 +235,7 @@ def body(term):
         term.check()
     return tokens
 with sync.open_store(sys.argv[1]) as store:
-    print(sync.Election(store, "x", ttl=1).lead(body), flush=True)
+    print(sync.Election(store, "x", ttl=4).lead(body), flush=True)
 """
 
 
@@ -246,8 +247,8 @@ def test_a_thread_that_was_stopped_for_longer_than_its_ttl_stands_again(tmp_path
         assert leader.stdin is not None
         assert leader.stdout is not None
         assert leader.stdout.readline() == "leading\n"
-        os.kill(leader.pid, signal.SIGSTOP)
-        with sync.open_store(url) as store, sync.Election(store, "x", ttl=1).once():
+        freeze(leader.pid, tmp_path / "x.db")
+        with sync.open_store(url) as store, sync.Election(store, "x", ttl=4).once():
             leader.stdin.write("go on\n")
             leader.stdin.flush()
             os.kill(leader.pid, signal.SIGCONT)
