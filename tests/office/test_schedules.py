@@ -20,7 +20,10 @@ from tenure.model import Ended, Grant, Token
 from tenure.office.tenure import Tenure
 from tenure.office.thread import Office
 from tenure.stores.memory import MemoryEngine, MemoryStore
+from tenure.timing import Timing
 
+# An answer has three seconds to come in before the question is repeated, and whoever steps back does so for a moment only.
+PATIENT = Timing.of(ttl=4, heartbeat=0.2, attempt_timeout=3)
 On = Callable[[Callable[[], Awaitable[None]]], None]
 
 
@@ -79,12 +82,12 @@ def test_a_standby_whose_loop_is_blocked_keeps_nobody_from_the_office(on: On) ->
 
     async def test() -> None:
         stuck = threading.Thread(target=asyncio.run, args=(stand_and_block(),))
-        async with Election(MemoryStore(engine), "x", ttl=1).once():
+        async with Election(MemoryStore(engine), "x", ttl=4).once():
             stuck.start()
             await anyio.to_thread.run_sync(blocked.wait)
         # Whoever takes the office for the one that is blocked gives it up before its lease is over, every time.
         with anyio.fail_after(30):
-            async with Election(MemoryStore(engine), "x", ttl=1).once() as term:
+            async with Election(MemoryStore(engine), "x", ttl=4).once() as term:
                 assert term.valid
                 assert not over.is_set()
         over.set()
@@ -136,10 +139,10 @@ def test_who_leads_or_stands_by_on_an_event_loop_that_is_closed_gives_up() -> No
 
 
 def test_a_lock_may_be_acquired_under_one_loop_and_released_under_the_next() -> None:
-    lock = Lock(MemoryStore(), "x", ttl=0.4)
+    lock = Lock(MemoryStore(), "x", ttl=2)
     term = asyncio.run(lock.acquire())
     assert term is not None
-    time.sleep(1)  # It is renewed meanwhile: no loop is needed for that.
+    time.sleep(3)  # It is renewed meanwhile: no loop is needed for that.
     assert lock.locked
     asyncio.run(lock.release())
     assert not lock.locked
@@ -243,7 +246,7 @@ def test_sinks_that_are_given_as_an_iterator_are_sealed_in_every_tenure(on: On) 
                 term.give_up()
                 await anyio.sleep_forever()
 
-        await Election(MemoryStore(), "x", ttl=0.4).lead(body, sinks=iter([sink]))  # type: ignore[arg-type]
+        await Election(MemoryStore(), "x", timing=PATIENT).lead(body, sinks=iter([sink]))  # type: ignore[arg-type]
         assert sink.sealed == [1, 2]
         with pytest.raises(ConfigError, match="is no sink"):
             await Election(MemoryStore(), "x", ttl=0.4).lead(body, sinks=[object()])  # type: ignore[list-item]
@@ -285,24 +288,32 @@ def test_seals_that_hang_do_not_pile_up_for_a_thread_either() -> None:
 
 
 class Fickle(MemoryStore):
-    """Renews once, and then no more."""
+    """Renews from when it is told to, until it is told not to any more."""
 
-    renewals = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_renew, self.is_gone = threading.Event(), False
 
     async def renew(self, grant: Grant) -> Grant | Ended:
-        self.renewals += 1
-        if self.renewals > 1:
+        while not self.may_renew.is_set():
+            await asyncio.sleep(0.001)
+        if self.is_gone:
             raise Unreachable(self.address, "renew")
         return await super().renew(grant)
 
 
 def test_the_margin_is_that_of_renewals_that_came_and_never_negative(on: On) -> None:
     async def test() -> None:
+        store = Fickle()
         with pytest.raises(TenureOver):  # noqa: PT012  (the block is the body)
-            async with Election(Fickle(), "x", ttl=0.8).once() as term:
+            async with Election(store, "x", ttl=2).once() as term:
                 assert term.margin is None
+                store.may_renew.set()
+                while term.margin is None:
+                    await anyio.sleep(0.001)
+                store.is_gone = True
                 await anyio.sleep_forever()
         assert term.margin is not None
-        assert 0 < term.margin < 0.8
+        assert 0 < term.margin < 2
 
     on(test)

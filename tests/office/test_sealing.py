@@ -9,8 +9,11 @@ from tenure.errors import ConfigError, StaleToken, UnverifiedToken
 from tenure.model import Token
 from tenure.office.tenure import Tenure
 from tenure.stores.memory import MemoryStore
+from tenure.timing import Timing
 
 TTL = 2.0
+# An answer has three seconds to come in before the question is repeated, and whoever steps back does so for a moment only.
+PATIENT = Timing.of(ttl=4, heartbeat=0.2, attempt_timeout=3)
 On = Callable[[Callable[[], Awaitable[None]]], None]
 
 
@@ -40,7 +43,7 @@ def test_sinks_are_sealed_under_the_fence_of_the_tenure_before_the_body(on: On) 
 def test_a_sink_that_fails_is_sealed_again_and_one_that_refuses_ends_the_try(on: On) -> None:
     async def test() -> None:
         sink = RecordingSink(OSError("not now"), StaleToken(1, 2))
-        async with Election(MemoryStore(), "x", ttl=0.4).once([sink]) as term:
+        async with Election(MemoryStore(), "x", timing=PATIENT).once([sink]) as term:
             assert [token for _, token in sink.sealed] == [1, 1, 2]
             assert term.token == 2
 
@@ -50,7 +53,7 @@ def test_a_sink_that_fails_is_sealed_again_and_one_that_refuses_ends_the_try(on:
 def test_a_sink_that_is_told_a_token_nobody_confirms_ends_the_try(on: On) -> None:
     async def test() -> None:
         sink = RecordingSink(UnverifiedToken(1, 0))
-        async with Election(MemoryStore(), "x", ttl=0.4).once([sink]) as term:
+        async with Election(MemoryStore(), "x", timing=PATIENT).once([sink]) as term:
             assert term.token == 2
 
     on(test)

@@ -65,10 +65,10 @@ def test_the_function_runs_where_the_user_called_and_keeps_no_renewal_waiting() 
 
     def slowly(old: bytes | None) -> bytes:
         threads.add(threading.current_thread().name)
-        time.sleep(1.0)
+        time.sleep(3)
         return add_one(old)
 
-    with sync.open_store("memory://") as store, sync.Election(store, "x", ttl=0.5).once() as term:
+    with sync.open_store("memory://") as store, sync.Election(store, "x", ttl=2).once() as term:
         store.update("n", slowly)
         assert term.valid
     assert threads == {threading.current_thread().name}
