@@ -12,7 +12,7 @@ from tenure.cli.demo.failover.setting import EXECUTIONS_PER_S, SCENARIOS, WORKER
 from tenure.cli.demo.happening import Happening, What
 from tenure.plan import Budget
 
-_IN_TIME_NS: Final = 10**9  # An execution counts if it is on disk within a second of when it was due.
+_IN_TIME_NS: Final = 10**9  # An execution counts if it was written down within a second of when it was due.
 _STRIKES: Final = (What.KILLED, What.FROZEN)
 
 
