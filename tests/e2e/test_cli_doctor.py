@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sharing import TICK_MS
 from tests.user import at_home
 
 from tenure.stores.etcd.examine import BROKEN
@@ -17,7 +18,7 @@ from tenure.testing.engines import EngineFailed, EtcdCluster, Tls, ZooKeeperEnse
 
 DEADLINE_S = 120.0
 TENURE = [sys.executable, "-m", "tenure"]
-# A quarter of what etcd gives its leader as shipped, so that a test waits a quarter as long for the next one.
+# A quarter of what etcd gives its leader as shipped. For one member alone: several would elect anew while a machine is busy.
 QUICK = ("--heartbeat-interval=50", "--election-timeout=250")
 MIB = 2**20
 
@@ -160,7 +161,9 @@ def test_a_healthy_etcd_is_found_so_and_the_trial_leaves_nothing_in_it(desk: Des
 
 def test_an_etcd_that_lengthens_the_lease_is_warned_of(desk: Desk, etcd: EtcdCluster) -> None:
     examined = desk.examined(etcd.url, "--ttl", "1s")
-    assert (examined.code, examined.not_good()) == (0, {("warning", "lease"), *of_its_version(etcd)})
+    # So short a lease makes demands on the disk that a busy machine does not meet, and that is said as well.
+    found = examined.not_good() - {("warning", "latency")}
+    assert (examined.code, found) == (0, {("warning", "lease"), *of_its_version(etcd)})
 
 
 def test_a_url_that_names_one_member_of_three_is_warned_of(desk: Desk, etcd: EtcdCluster) -> None:
@@ -169,7 +172,7 @@ def test_a_url_that_names_one_member_of_three_is_warned_of(desk: Desk, etcd: Etc
 
 
 def test_what_is_left_of_an_etcd_is_examined_until_nothing_answers(desk: Desk) -> None:
-    with EtcdCluster(options=QUICK) as cluster:
+    with EtcdCluster() as cluster:
         gone = cluster.nodes[0]
         gone.kill()
         cluster.leader()
@@ -190,7 +193,7 @@ def test_what_is_left_of_an_etcd_is_examined_until_nothing_answers(desk: Desk) -
 
 
 def test_a_frozen_member_does_not_keep_the_doctor(desk: Desk) -> None:
-    with EtcdCluster(options=QUICK) as cluster:
+    with EtcdCluster() as cluster:
         frozen = next(node for node in cluster.nodes if node is not cluster.leader())
         frozen.pause()
         examined = desk.examined(cluster.url)
@@ -257,7 +260,7 @@ def test_over_tls_the_end_of_each_certificate_is_told(
 def test_a_healthy_zookeeper_is_found_so_and_the_trial_leaves_nothing_in_it(
     desk: Desk, zookeeper: ZooKeeperEnsemble
 ) -> None:
-    examined = desk.examined(f"{zookeeper.url}/doctored", "--ttl", "2s")
+    examined = desk.examined(f"{zookeeper.url}/doctored", "--ttl", "5s")
     assert (examined.code, examined.not_good()) == (0, set())
     assert examined.of("members") == [("good", "3 of the 3 that the URL names answer")]
     assert examined.of("quorum") == [("good", "3 voting members: 1 may fail")]
@@ -276,14 +279,14 @@ def test_a_lease_that_the_ensemble_does_not_give_is_bad(desk: Desk, zookeeper: Z
 
 
 def test_what_is_left_of_a_zookeeper_is_examined_until_nothing_answers(desk: Desk) -> None:
-    with ZooKeeperEnsemble(tick_ms=200) as ensemble:
+    with ZooKeeperEnsemble(tick_ms=TICK_MS) as ensemble:
         gone = next(node for node in ensemble.nodes if node is not ensemble.leader())
         gone.kill()
-        degraded = desk.examined(ensemble.url, "--ttl", "2s")
+        degraded = desk.examined(ensemble.url, "--ttl", "5s")
         assert (degraded.code, degraded.not_good()) == (0, {("warning", "members")})
         assert gone.endpoint in degraded.of("members")[0][1]
         ensemble.leader().kill()
-        undecided = desk.examined(ensemble.url, "--ttl", "2s")
+        undecided = desk.examined(ensemble.url, "--ttl", "5s")
         assert undecided.code == 1
         assert ("bad", "quorum") in undecided.not_good()
         assert undecided.of("members")[0][1].startswith("1 of the 3 that the URL names answer; ")
