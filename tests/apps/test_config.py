@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -16,6 +17,35 @@ from tenure.apps.config.state import DEPTH_MAX, EDITION_BYTES_MAX, HISTORY_MAX, 
 from tenure.errors import ConfigError, StaleToken
 from tenure.model import Token
 from tenure.stores.trail import VALUE_BYTES_MAX
+from tenure.testing.engines import EtcdCluster, MariaDbCluster, PostgresCluster
+
+CLUSTERS = {"etcd": EtcdCluster, "mariadb": MariaDbCluster, "postgresql": PostgresCluster}
+
+
+# One cluster for all tests of this file that run on it, in one worker.
+@pytest.fixture(
+    scope="module",
+    params=[
+        "memory",
+        "sqlite",
+        *(pytest.param(name, marks=pytest.mark.xdist_group(f"{__name__} {name}")) for name in CLUSTERS),
+    ],
+)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A store of each kind that can compare a document and write it in one step of its own."""
+    if request.param == "memory":
+        yield "memory://"
+    elif request.param == "sqlite":
+        yield f"sqlite://{tmp_path_factory.mktemp('store')}/store.db"
+    else:
+        with CLUSTERS[request.param]() as cluster:
+            yield cluster.url
+
+
+@pytest.fixture
+def name() -> str:
+    """A configuration that nobody else has."""
+    return f"limits-{uuid4().hex[:12]}"
 
 
 @dataclass(frozen=True)
@@ -28,10 +58,10 @@ def edition(value: object) -> Edition:
     return Edition(0, value, "ada", "then")
 
 
-def test_of_two_proposals_at_once_one_wins_and_the_other_is_told_what_there_is() -> None:
+def test_of_two_proposals_at_once_one_wins_and_the_other_is_told_what_there_is(url: str, name: str) -> None:
     async def main() -> None:
-        async with tenure.open_store("memory://") as store:
-            config = Config(store, "limits")
+        async with tenure.open_store(url) as store:
+            config = Config(store, name)
             told = await asyncio.gather(*(config.propose({"rate": rate}) for rate in range(8)), return_exceptions=True)
             (won,) = [one for one in told if isinstance(one, Edition)]
             lost = [one for one in told if isinstance(one, Outdated)]
@@ -42,10 +72,10 @@ def test_of_two_proposals_at_once_one_wins_and_the_other_is_told_what_there_is()
     asyncio.run(main())
 
 
-def test_what_was_seen_gives_way_and_what_was_not_stays() -> None:
+def test_what_was_seen_gives_way_and_what_was_not_stays(url: str, name: str) -> None:
     async def main() -> None:
-        async with tenure.open_store("memory://") as store:
-            config = Config(store, "limits")
+        async with tenure.open_store(url) as store:
+            config = Config(store, name)
             first = await config.propose(1)
             with pytest.raises(Outdated):
                 await config.propose(2)  # on top of what is applied, which is nothing
@@ -57,10 +87,10 @@ def test_what_was_seen_gives_way_and_what_was_not_stays() -> None:
     asyncio.run(main())
 
 
-def test_a_leader_that_was_succeeded_applies_nothing_whenever_its_write_arrives() -> None:
+def test_a_leader_that_was_succeeded_applies_nothing_whenever_its_write_arrives(url: str, name: str) -> None:
     async def main() -> None:
-        async with tenure.open_store("memory://") as store:
-            config = Config(store, "limits")
+        async with tenure.open_store(url) as store:
+            config = Config(store, name)
             old, new = Term(7), Term(8)
             proposal = await config.propose({"rate": 5})
             await config.seal(new.fence, Token(new.token))
@@ -78,10 +108,10 @@ def test_a_leader_that_was_succeeded_applies_nothing_whenever_its_write_arrives(
     asyncio.run(main())
 
 
-def test_a_leader_that_was_succeeded_while_its_command_failed_withdraws_nothing() -> None:
+def test_a_leader_that_was_succeeded_while_its_command_failed_withdraws_nothing(url: str, name: str) -> None:
     async def main() -> None:
-        async with tenure.open_store("memory://") as store:
-            config = Config(store, "limits")
+        async with tenure.open_store(url) as store:
+            config = Config(store, name)
             proposal = await config.propose({"rate": 5})
 
             async def carry_out(_: Edition) -> None:
@@ -102,9 +132,10 @@ def test_a_leader_that_was_succeeded_while_its_command_failed_withdraws_nothing(
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_leader_applies_what_is_proposed_and_withdraws_what_cannot_be_carried_out(
-    backend: str, tmp_path: Path
+    backend: str, url: str, name: str
 ) -> None:
     done: list[object] = []
+    tokens: list[int] = []
 
     async def carry_out(proposal: Edition) -> None:
         if proposal.value == "bad":
@@ -112,14 +143,15 @@ def test_a_leader_applies_what_is_proposed_and_withdraws_what_cannot_be_carried_
         done.append(proposal.value)
 
     async def main() -> None:
-        async with tenure.open_store(f"sqlite://{tmp_path}/x.db") as store, anyio.create_task_group() as tasks:
-            config = Config(store, "limits")
+        async with tenure.open_store(url) as store, anyio.create_task_group() as tasks:
+            config = Config(store, name)
 
             async def body(term: tenure.Tenure) -> None:
+                tokens.append(term.token)
                 await config.serve(term, carry_out, every=0.02)
 
             async def stand() -> None:
-                await tenure.Election(store, "config/limits", ttl=2).lead(body, sinks=[config])
+                await tenure.Election(store, f"config/{name}", ttl=3).lead(body, sinks=[config])
 
             tasks.start_soon(stand)
             state = State()
@@ -129,7 +161,9 @@ def test_a_leader_applies_what_is_proposed_and_withdraws_what_cannot_be_carried_
                     async for state in looks:
                         if state.proposed is None:
                             break
-                assert (state.applied == replace(proposal, token=1)) is (value != "bad")
+                assert state.applied is not None
+                assert state.applied.token in tokens
+                assert (replace(state.applied, token=None) == proposal) is (value != "bad")
             assert state.withdrawn == {}
             tasks.cancel_scope.cancel()
 
@@ -137,10 +171,10 @@ def test_a_leader_applies_what_is_proposed_and_withdraws_what_cannot_be_carried_
     assert done == ["good", {"rate": 7}]
 
 
-def test_to_roll_back_is_to_propose_an_old_content_under_a_new_number() -> None:
+def test_to_roll_back_is_to_propose_an_old_content_under_a_new_number(url: str, name: str) -> None:
     async def main() -> None:
-        async with tenure.open_store("memory://") as store:
-            config, term = Config(store, "limits"), Term(1)
+        async with tenure.open_store(url) as store:
+            config, term = Config(store, name), Term(1)
             for value in ("one", "two", "three"):
                 await config.apply(term, (await config.propose(value)).version)
             again = await config.roll_back(1)
@@ -218,10 +252,10 @@ def test_the_depth_of_what_is_kept_keeps_nobody_from_sealing() -> None:
     assert states.loaded("limits", states.dumped(states.sealed("limits", state, "f", 1))).proposed == state.proposed
 
 
-def test_what_somebody_else_keeps_there_is_not_taken_for_a_configuration() -> None:
+def test_what_somebody_else_keeps_there_is_not_taken_for_a_configuration(url: str, name: str) -> None:
     async def main() -> None:
-        async with tenure.open_store("memory://") as store:
-            config = Config(store, "limits")
+        async with tenure.open_store(url) as store:
+            config = Config(store, name)
             for text in (b"[]", b"{}", b'{"applied": 7}', b"\xff"):
                 await store.update(config.key, lambda _, text=text: text)  # type: ignore[misc]
                 with pytest.raises(ConfigError, match="does not know"):
