@@ -208,7 +208,7 @@ def test_a_sealer_that_is_late_ends_no_session_of_its_successor(mariadb: MariaDb
             asked_by: dict[Any, list[str]] = {}
 
             async def slowly(raw: Any, due: Any) -> Any:
-                if due.sql.startswith("INSERT INTO tenure_fence"):
+                if due.sql.startswith("INSERT INTO"):
                     is_there.set()
                     await may_go.wait()
                 if "lock_waits" in due.sql:

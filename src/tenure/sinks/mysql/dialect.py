@@ -6,6 +6,8 @@ Rules of this file
    fails instead, which is as good.) Its locks are in memory: a shared one writes nothing.
 2. A plain SELECT would not do: under REPEATABLE READ it shows the row as it was when the transaction first read anything.
 3. A shared lock is never raised to one of one's own: two that do so at once wait for each other.
+4. The fence table of a sink is named with its database. A caller may say ``USE other`` inside and write on by longer names; and
+   the table of that name there, of another sink, knows nothing of this one's seals.
 """
 
 from functools import lru_cache
@@ -22,21 +24,11 @@ from tenure.errors import (
     UnverifiedToken,
 )
 from tenure.sinks.mysql import triggers
-from tenure.sinks.mysql.schema import SET_UP, variable_of
+from tenure.sinks.mysql.schema import SET_UP, TABLE, quoted, variable_of
 from tenure.sinks.sql.dialect import Opening, Unready, Worded
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
 LEVELS: Final = ("", "read committed", "repeatable read", "serializable")
-# As digits: asyncmy writes bytes with backslashes, which a server with NO_BACKSLASH_ESCAPES reads as they stand.
-_LOOK = "SELECT highest FROM tenure_fence WHERE fence = UNHEX(%s)"
-_HOLD = f"{_LOOK} LOCK IN SHARE MODE"
-_HOLD_TO_COMMIT = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = UNHEX(%s) LOCK IN SHARE MODE"
-# What is assigned first is computed from the row as it was.
-_RAISE = (
-    "INSERT INTO tenure_fence (fence, highest, raised_by) VALUES (UNHEX(%s), %s, CURRENT_USER()) ON DUPLICATE KEY UPDATE "
-    "raised_at = IF(%s > highest, CURRENT_TIMESTAMP(6), raised_at), raised_by = IF(%s > highest, CURRENT_USER(), raised_by), "
-    "highest = GREATEST(highest, %s)"
-)
 _NO_TABLE, _NO_VARIABLE, _NO_VIEW = "1146", "1193", "1109"
 _LOCK_TIMEOUT, _NO_SESSION = "1205", "1094"
 _CONFLICTS = {"1213", "1020"}  # a deadlock; a row that has changed since the snapshot
@@ -68,21 +60,43 @@ _BLOCKERS_IN_MYSQL_8 = (
 )
 
 
-# The check and the commit as one statement, which MySQL does not have. It commits, or fails and does not. Prepared once for each
-# session: read anew with every commit, it would take half as long again.
-_PREPARE = (
-    "PREPARE tenure_finish FROM 'BEGIN NOT ATOMIC DECLARE seen BIGINT; "
-    "SELECT highest INTO seen FROM tenure_fence WHERE fence = ? LOCK IN SHARE MODE; IF seen = ? AND NOT @@autocommit THEN COMMIT; "
-    "ELSE SIGNAL SQLSTATE ''45000'' SET MYSQL_ERRNO = 31004; END IF; END'"
-)
+class _Words:
+    """What is said of the fence table, which is named with its database (rule 4)."""
+
+    __slots__ = ("held_to_commit", "hold", "look", "prepare", "raised", "set_up")
+
+    def __init__(self, table: str) -> None:
+        self.set_up = SET_UP.replace(TABLE, table, 1)
+        # The check and the commit as one statement, which MySQL does not have. It commits, or fails and does not. Prepared once for
+        # each session: read anew with every commit, it would take half as long again.
+        finish = (
+            f"BEGIN NOT ATOMIC DECLARE seen BIGINT; SELECT highest INTO seen FROM {table} WHERE fence = ? LOCK IN SHARE MODE; "  # noqa: S608  (a name of ours)
+            "IF seen = ? AND NOT @@autocommit THEN COMMIT; ELSE SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31004; END IF; END"
+        )
+        # As digits: what a name may have in it, servers with NO_BACKSLASH_ESCAPES read otherwise than the rest.
+        self.prepare = f"PREPARE tenure_finish FROM CONVERT(X'{finish.encode().hex()}' USING utf8mb4)"
+        # The others come with values, for which drivers look by a %.
+        name = table.replace("%", "%%")
+        # As digits: asyncmy writes bytes with backslashes, which a server with NO_BACKSLASH_ESCAPES reads as they stand.
+        self.look = f"SELECT highest FROM {name} WHERE fence = UNHEX(%s)"  # noqa: S608  (a name of ours)
+        self.hold = f"{self.look} LOCK IN SHARE MODE"
+        self.held_to_commit = self.hold.replace("highest", "highest, @@autocommit", 1)
+        # What is assigned first is computed from the row as it was.
+        self.raised = (
+            f"INSERT INTO {name} (fence, highest, raised_by) VALUES (UNHEX(%s), %s, CURRENT_USER()) ON DUPLICATE KEY UPDATE "  # noqa: S608
+            "raised_at = IF(%s > highest, CURRENT_TIMESTAMP(6), raised_at), raised_by = IF(%s > highest, CURRENT_USER(), raised_by), "
+            "highest = GREATEST(highest, %s)"
+        )
 
 
 class MySQLDialect:
-    """See ``Dialect``."""
+    """See ``Dialect``. ``database`` is where the fences are; empty: wherever a connection happens to be."""
 
     needs_helper = True
 
-    def __init__(self) -> None:
+    def __init__(self, database: str = "") -> None:
+        self._database, self._table = database, f"{quoted(database)}.{TABLE}" if database else TABLE
+        self._words = _Words(self._table)
         # By fence: the server's number for the session that seals it, and with which token.
         self._waiting: dict[str, tuple[int, int]] = {}
         self._is_mariadb = True  # until the server says otherwise
@@ -99,7 +113,7 @@ class MySQLDialect:
             yield Ask(f"SET SESSION wait_timeout = {idle_s:d}")
             return
         try:
-            yield Ask(_PREPARE)
+            yield Ask(self._words.prepare)
         except Trouble as trouble:
             if not trouble.code or self.is_ended(trouble):
                 raise
@@ -110,12 +124,13 @@ class MySQLDialect:
 
     def set_up(self) -> Talk[None]:
         try:
-            yield Ask("SELECT 1 FROM tenure_fence LIMIT 0")  # Or the driver warns everybody that it is there already.
+            # Or the driver warns everybody that it is there already.
+            yield Ask(f"SELECT 1 FROM {self._table} LIMIT 0")  # noqa: S608  (a name of ours)
             yield Ask("COMMIT")
         except Trouble as trouble:
             if trouble.code != _NO_TABLE:
                 raise
-            yield Ask(SET_UP)
+            yield Ask(self._words.set_up)
 
     def begin(self, opening: Opening) -> list[Ask]:
         isolation, fence, token, (before, shown), _, _ = opening
@@ -130,9 +145,9 @@ class MySQLDialect:
 
     def admit(self, fence: str, token: int, *, may_raise: bool) -> Talk[None]:
         # A look without a lock, which decides nothing but which lock to take (rule 3).
-        if may_raise and _highest(fence, (yield from _asked(_LOOK, fence))) < token:
-            yield Ask(_RAISE, (fence.encode().hex(), *[token] * 4))
-        self.judge((yield from _asked(_HOLD, fence)), fence, token)
+        if may_raise and _highest(fence, (yield from _asked(self._words.look, fence))) < token:
+            yield Ask(self._words.raised, (fence.encode().hex(), *[token] * 4))
+        self.judge((yield from _asked(self._words.hold, fence)), fence, token)
 
     def finish(self, fence: str, token: int) -> Talk[None]:
         if self._is_mariadb:
@@ -147,7 +162,7 @@ class MySQLDialect:
 
     def _finish_in_steps(self, fence: str, token: int) -> Talk[None]:
         try:
-            rows = yield from _asked(_HOLD_TO_COMMIT, fence)
+            rows = yield from _asked(self._words.held_to_commit, fence)
         except Trouble as trouble:
             if not trouble.code:
                 trouble.was_sent = False  # The commit was not.
@@ -201,22 +216,23 @@ class MySQLDialect:
             yield Ask(_UNTIL_THE_NEXT_LOOK)
 
     def highest(self, fence: str) -> Talk[int]:
-        rows = yield from _asked(_LOOK, fence)
+        rows = yield from _asked(self._words.look, fence)
         yield Ask("COMMIT")
         return _highest(fence, rows)
 
     def install_triggers(self, table: str, fence: str) -> Talk[None]:
-        yield from triggers.install(table, fence)
+        yield from triggers.install(self._database, table, fence)
 
     def remove_triggers(self, table: str) -> Talk[None]:
-        yield from triggers.remove(table)
+        yield from triggers.remove(self._database, table)
 
     def fenced_tables(self) -> Talk[dict[str, str]]:
-        return (yield from triggers.fenced())
+        return (yield from triggers.fenced(self._database))
 
     def engine_words(self, fence: str, token: int) -> tuple[Worded, Worded]:
         known: dict[str, Any] = {"fence": fence.encode().hex()}
-        check = "SELECT highest, @@autocommit FROM tenure_fence WHERE fence = UNHEX(:fence) LOCK IN SHARE MODE"
+        table = self._table.replace(":", "\\:")  # Which would be the place of a value.
+        check = f"SELECT highest, @@autocommit FROM {table} WHERE fence = UNHEX(:fence) LOCK IN SHARE MODE"  # noqa: S608
         return (f"SET @{variable_of(fence)} = {token:d}", {}), (check, known)
 
     def judge(self, rows: Rows, fence: str, token: int) -> None:

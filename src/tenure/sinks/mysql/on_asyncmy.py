@@ -48,6 +48,7 @@ class AsyncmyDriver:
     def __init__(self, url: str, settings: dict[str, Any]) -> None:
         self.address = address_of("mysql", url)
         self._arguments = {"connect_timeout": _OPEN_S, "charset": "utf8mb4", **arguments_of(url), **settings}
+        self.database = str(self._arguments.get("db") or self._arguments["database"])
 
     async def open(self) -> FencedConnection:
         raw = FencedConnection(**self._arguments, autocommit=False)  # type: ignore[no-untyped-call]

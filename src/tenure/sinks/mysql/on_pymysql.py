@@ -51,6 +51,7 @@ class PyMySQLDriver:
     def __init__(self, url: str, settings: dict[str, Any]) -> None:
         self.address = address_of("mysql", url)
         self._arguments = {"connect_timeout": _OPEN_S, "charset": "utf8mb4", **arguments_of(url), **settings}
+        self.database = str(self._arguments.get("db") or self._arguments["database"])
 
     def open(self) -> FencedConnection:
         try:

@@ -36,7 +36,8 @@ class MySQLSink(LoopSink[Any]):
         with needed("asyncmy", "tenure[mysql]"):
             from tenure.sinks.mysql.on_asyncmy import AsyncmyDriver  # noqa: PLC0415  (only if it is used)
         limits = Limits.of(connections_max, wait_s, idle_s)
-        super().__init__(MySQLDialect(), AsyncmyDriver(url, settings), limits, connections_max, verify)
+        driver = AsyncmyDriver(url, settings)
+        super().__init__(MySQLDialect(driver.database), driver, limits, connections_max, verify)
 
 
 class PyMySQLSink(ThreadSink[Any]):
@@ -58,4 +59,5 @@ class PyMySQLSink(ThreadSink[Any]):
         with needed("pymysql", "pymysql"):
             from tenure.sinks.mysql.on_pymysql import PyMySQLDriver  # noqa: PLC0415  (only if it is used)
         limits = Limits.of(connections_max, wait_s, idle_s)
-        super().__init__(MySQLDialect(), PyMySQLDriver(url, settings), limits, connections_max, verify)
+        driver = PyMySQLDriver(url, settings)
+        super().__init__(MySQLDialect(driver.database), driver, limits, connections_max, verify)

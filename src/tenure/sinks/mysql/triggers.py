@@ -20,44 +20,48 @@ _EVENTS: Final = ("INSERT", "UPDATE", "DELETE")
 _PREFIX: Final = "tenure_fence_"
 _FENCE: Final = re.compile(r"fence = X'(?P<fence>[0-9A-F]+)'")
 _REFUSAL: Final = re.compile(r"tenure: token (?P<token>-?\d+) .*: the highest seen is (?P<highest>\d+)")
+# The database of the sink, whatever the caller's USE has made of the connection.
+_HERE = "COALESCE(NULLIF(%s, ''), DATABASE())"
 _FIND = (
-    "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s"
+    f"SELECT table_name, table_type, table_schema FROM information_schema.tables "  # noqa: S608  (no values in it)
+    f"WHERE table_schema = {_HERE} AND table_name = %s"
 )
 _TRIGGERS = (
-    "SELECT trigger_name, event_object_table, event_manipulation, action_statement FROM information_schema.triggers "
-    "WHERE trigger_schema = DATABASE() AND action_timing = 'BEFORE' AND LEFT(trigger_name, %s) = %s"
+    "SELECT trigger_name, event_object_table, event_manipulation, action_statement, trigger_schema "  # noqa: S608
+    f"FROM information_schema.triggers WHERE trigger_schema = {_HERE} AND action_timing = 'BEFORE' AND LEFT(trigger_name, %s) = %s"
 )
 
 
-def install(table: str, fence: str) -> Talk[None]:
+def install(database: str, table: str, fence: str) -> Talk[None]:
     """Give a table its triggers; change nothing where they are in place."""
-    name = yield from _ordinary(table)
+    space, name = yield from _ordinary(database, table)
     body = _body(fence)
-    rows = yield Ask(_TRIGGERS, (len(_PREFIX), _PREFIX))
-    there = {event: (trigger, action) for trigger, of, event, action in rows if of == name}
+    rows = yield Ask(_TRIGGERS, (database, len(_PREFIX), _PREFIX))
+    there = {event: (trigger, action) for trigger, of, event, action, _ in rows if of == name}
     for event in _EVENTS:
         trigger, action = there.get(event, ("", ""))
         if action == body:
             continue
         if trigger:
-            yield Ask(f"DROP TRIGGER {quoted(trigger)}")
+            yield Ask(f"DROP TRIGGER {quoted(space)}.{quoted(trigger)}")
         called = f"{_PREFIX}{event.lower()}_{md5(name.encode(), usedforsecurity=False).hexdigest()[:16]}"
-        yield Ask(f"CREATE TRIGGER {called} BEFORE {event} ON {quoted(name)} FOR EACH ROW {body}")
+        of = f"{quoted(space)}.{quoted(name)}"
+        yield Ask(f"CREATE TRIGGER {quoted(space)}.{called} BEFORE {event} ON {of} FOR EACH ROW {body}")
 
 
-def remove(table: str) -> Talk[None]:
+def remove(database: str, table: str) -> Talk[None]:
     """Take the triggers from a table."""
-    rows = yield Ask(_TRIGGERS, (len(_PREFIX), _PREFIX))
-    for trigger, of, _, _ in rows:
+    rows = yield Ask(_TRIGGERS, (database, len(_PREFIX), _PREFIX))
+    for trigger, of, _, _, space in rows:
         if of == table:
-            yield Ask(f"DROP TRIGGER {quoted(trigger)}")
+            yield Ask(f"DROP TRIGGER {quoted(space)}.{quoted(trigger)}")
 
 
-def fenced() -> Talk[dict[str, str]]:
+def fenced(database: str) -> Talk[dict[str, str]]:
     """Return the tables that have all their triggers, and the fence of each."""
-    rows = yield Ask(_TRIGGERS, (len(_PREFIX), _PREFIX))
+    rows = yield Ask(_TRIGGERS, (database, len(_PREFIX), _PREFIX))
     events: dict[tuple[str, str], int] = {}
-    for _, table, _, action in rows:
+    for _, table, _, action, _ in rows:
         for name in _FENCE.findall(action)[:1]:
             key = table, bytes.fromhex(name).decode()
             events[key] = events.get(key, 0) + 1
@@ -89,13 +93,13 @@ def _body(fence: str) -> str:
     )
 
 
-def _ordinary(table: str) -> Talk[str]:
-    rows = yield Ask(_FIND, (table,))
+def _ordinary(database: str, table: str) -> Talk[tuple[str, str]]:
+    rows = yield Ask(_FIND, (database, table))
     if not rows:
         raise ConfigError("table", table, "must be a table of the database that the sink is connected to")
-    [(name, kind)] = rows
+    [(name, kind, space)] = rows
     if kind != "BASE TABLE":
         raise ConfigError("table", table, "must not be a view: install the triggers on the tables that it shows")
     if name.lower() == TABLE:
         raise ConfigError("table", table, "must be another than the one that the fences are kept in")
-    return str(name)
+    return str(space), str(name)

@@ -29,7 +29,7 @@ def fenced_engine(engine: "Engine", term: Bound) -> "Engine":
     """
     with needed("sqlalchemy", "sqlalchemy"):
         from sqlalchemy import event, text  # noqa: PLC0415  (only if it is used)
-    dialect = _dialect_of(engine.dialect.name)
+    dialect = _dialect_of(engine)
     fence, token = term.fence, checked(term.fence, term.token)
     (show, shown), (check, asked) = dialect.engine_words(fence, token)
     show_clause, check_clause = text(show), text(check)
@@ -67,8 +67,8 @@ def fenced_engine(engine: "Engine", term: Bound) -> "Engine":
     return fenced
 
 
-def _dialect_of(name: str) -> Dialect:
-    match name:
+def _dialect_of(engine: "Engine") -> Dialect:
+    match engine.dialect.name:
         case "postgresql":
             from tenure.sinks.postgresql.dialect import PostgresDialect  # noqa: PLC0415  (only if it is used)
 
@@ -76,8 +76,8 @@ def _dialect_of(name: str) -> Dialect:
         case "mysql" | "mariadb":
             from tenure.sinks.mysql.dialect import MySQLDialect  # noqa: PLC0415  (only if it is used)
 
-            return MySQLDialect()
-        case _:
+            return MySQLDialect(engine.url.database or "")
+        case name:
             raise ConfigError("engine", name, "must be PostgreSQL, MySQL or MariaDB")
 
 
