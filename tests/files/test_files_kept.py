@@ -1,6 +1,9 @@
 """What a sink keeps open between calls: it saves work, and makes it believe nothing that is not so any more."""
 
+import fcntl
+import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
@@ -9,7 +12,10 @@ import pytest
 from tenure.errors import Refused, StaleToken
 from tenure.model import Token
 from tenure.sinks import FileSink
-from tests.files.files_rig import FENCE, content, stands_at, term
+from tenure.testing.engines.processes import wait_for
+from tests.files.files_rig import FENCE, content, kept, stands_at, term
+
+PATIENCE_S = 60
 
 
 def descriptors(folder: Path) -> int:
@@ -69,6 +75,41 @@ def test_a_folder_that_takes_the_place_of_another_is_the_one_that_is_written_to(
     (moved / ".tenure").rename(folder / ".tenure")
     bound.write_bytes("ledger", b"new")
     assert (content(moved), content(folder), stands_at(folder)) == (b"old", b"new", 1)
+
+
+@pytest.mark.parametrize("how", ["link", "rename"])
+def test_a_folder_that_is_replaced_while_a_writer_waits_for_its_lock_is_not_written_to(
+    how: str, tmp_path: Path
+) -> None:
+    path, first, second = tmp_path / "current", tmp_path / "v1", tmp_path / "v2"
+    first.mkdir()
+    second.mkdir()
+    if how == "link":
+        path.symlink_to(first)
+    else:
+        first.rename(path)
+    sink = FileSink(path, wait_s=PATIENCE_S)
+    sink.blocking(term(1)).write_bytes("ledger", b"old")
+    with ThreadPoolExecutor(1) as threads, (path / "ledger").open() as opened:
+        folder = os.open(path / ".tenure", os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            writing = threads.submit(sink.blocking(term(1)).write_bytes, "ledger", b"lost")
+            assert wait_for(lambda: len(kept(path)) > 1, PATIENCE_S)  # What it is to write is there; it waits.
+            if how == "link":
+                (tmp_path / "next").symlink_to(second)
+                (tmp_path / "next").rename(path)
+            else:
+                path.rename(first)
+                second.rename(path)
+        finally:
+            os.close(folder)
+        with pytest.raises(Refused, match="the path was made to lead to another folder meanwhile"):
+            writing.result(PATIENCE_S)
+        assert opened.read() == "old"
+    assert (content(first), kept(first)) == (b"old", ["fences.json"])
+    sink.blocking(term(1)).write_bytes("ledger", b"new")
+    assert content(path) == b"new"
 
 
 def test_fences_that_were_removed_between_two_writes_have_seen_nothing(tmp_path: Path) -> None:

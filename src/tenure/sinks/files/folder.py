@@ -173,7 +173,7 @@ class _Desk:
     """
 
     def __init__(self, path: str, name: str, turn: lock.Turn[Kept], operation: str) -> None:
-        self.name, self.operation, self.landed = name, operation, False
+        self._path, self.name, self.operation, self.landed = path, name, operation, False
         try:
             kept = turn.kept
             if kept is None or not kept.is_current(path):
@@ -198,6 +198,8 @@ class _Desk:
         """Raise Refused if the folder that is open is not the one with the fences any more."""
         if not self._kept.has_fences:
             raise Refused(self.name, self.operation, f"{OWN} was removed meanwhile, and the fences with it")
+        if not self._kept.is_at(self._path):  # Whoever reads by the path would never see what is written now.
+            raise Refused(self.name, self.operation, "the path was made to lead to another folder meanwhile: try again")
 
     def record(self) -> Record:
         try:

@@ -43,9 +43,13 @@ class Kept:
         return f"{next(self._serials) % 2**_SERIAL_BITS:016x}"
 
     def is_current(self, path: str) -> bool:
+        """Whether the path still leads here, and to the folder with the fences."""
+        return self.is_at(path) and self.has_fences
+
+    def is_at(self, path: str) -> bool:
         """Whether the path still leads here."""
         try:
-            return _number(os.stat(path)) == self._numbers[0] and self.has_fences  # noqa: PTH116
+            return _number(os.stat(path)) == self._numbers[0]  # noqa: PTH116
         except FileNotFoundError:
             return False
 
