@@ -15,7 +15,7 @@ import pytest
 
 from tenure.errors import ConfigError, Refused, StaleToken, StoreError, UnverifiedToken
 from tenure.model import TOKEN_MAX, Token
-from tenure.sinks import FileMark, Mark, MemoryMark, Orders, SQLiteMark
+from tenure.sinks import FileMark, Mark, MemoryMark, Orders, PsycopgSink, SQLiteMark
 from tenure.sinks.http import Presented
 from tenure.sinks.http.header import value_of
 from tenure.sinks.marks import admit
@@ -169,6 +169,46 @@ class Remote:
     async def admit(self, fence: str, token: Token, *, known_only: bool = False) -> None:
         await anyio.lowlevel.checkpoint()
         self.inner.admit(fence, token, known_only=known_only)
+
+
+@pytest.mark.parametrize("path", ["/entries", "/.well-known/tenure/seal"])
+def test_a_fence_whose_name_is_too_long_for_the_mark_is_malformed(path: str) -> None:
+    told: list[tuple[int, bytes]] = []
+    with PsycopgSink("postgresql://127.0.0.1:1/nowhere") as mark:
+        guard = Guard([Route("/", lambda _: True)], mark)
+        value = value_of(Presented(Token(7), "x" * 1001))
+
+        def start(status: str, _: Any) -> None:
+            told.append((int(status[:3]), b""))
+
+        request = {"REQUEST_METHOD": "POST", "PATH_INFO": path, "HTTP_TENURE_TOKEN": value}
+        [body] = FencedWSGI(_never, guard)(request, start)  # type: ignore[arg-type]
+        told.append((0, body))
+
+        async def send(message: Any) -> None:
+            told.append((message.get("status", 0), message.get("body", b"")))
+
+        async def run() -> None:
+            headers = [(b"tenure-token", value.encode())]
+            scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+            await FencedASGI(_never, guard)(scope, _never, send)
+
+        anyio.run(run)
+    assert [status for status, _ in told] == [400, 0, 400, 0]
+    assert told[1] == told[3]
+    assert b"urn:tenure:malformed" in told[1][1]
+    assert b"the fence must have a name of up to 1000 bytes" in told[1][1]
+
+
+def _never(*_: Any) -> Any:
+    raise AssertionError("this was let through")
+
+
+def test_what_is_wrong_with_the_mark_itself_is_not_put_down_to_the_request() -> None:
+    mark = PsycopgSink("postgresql://127.0.0.1:1/nowhere")
+    mark.close()
+    with pytest.raises(ConfigError, match="must not be used after it was closed"):
+        ask(FencedWSGI(_never, Guard([Route("/", FENCE)], mark)), 7)
 
 
 def test_a_mark_may_be_asked_with_await(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import anyio
 
-from tenure.errors import StaleToken, StoreError, UnverifiedToken
+from tenure.errors import ConfigError, StaleToken, StoreError, UnverifiedToken
 from tenure.sinks.http.header import HIGHEST, NAME, Presented
 from tenure.sinks.http.refusing import Refusal, refusal_of
 from tenure.sinks.marks import admit
-from tenure.web.guard import Guard
+from tenure.web.guard import Guard, unfit
 from tenure.web.routes import Route, paths_of
 
 Scope = MutableMapping[str, Any]
@@ -88,6 +88,8 @@ class FencedASGI:
                 await admit(guard.mark, presented.fence, presented.token, guard.verify)
         except (StaleToken, UnverifiedToken) as error:
             return refusal_of(error)
+        except ConfigError as error:
+            return unfit(error)
         except StoreError as error:
             return Refusal("unavailable", str(error))
         return None

@@ -100,3 +100,10 @@ class Guard:
             if fault is not None:
                 return Refusal(fault)
         return presented
+
+
+def unfit(error: ConfigError) -> Refusal:
+    """Return what it means that a mark cannot keep a fence of such a name. Raises the error if it says anything else."""
+    if error.setting != "fence":  # Such as a mark that was closed: that is no fault of whoever sent the request.
+        raise error
+    return Refusal("malformed", f"the fence {error.rule}")

@@ -8,7 +8,7 @@ from tenure.errors import ConfigError, StaleToken, StoreError, UnverifiedToken
 from tenure.sinks.http.header import HIGHEST, Presented
 from tenure.sinks.http.refusing import Refusal, refusal_of
 from tenure.sinks.marks import Mark, admit_now
-from tenure.web.guard import Guard
+from tenure.web.guard import Guard, unfit
 from tenure.web.routes import Route, paths_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class FencedWSGI:
                 admit_now(self._mark, presented.fence, presented.token, guard.verify)
         except (StaleToken, UnverifiedToken) as error:
             return refusal_of(error)
+        except ConfigError as error:
+            return unfit(error)
         except StoreError as error:
             return Refusal("unavailable", str(error))
         return None

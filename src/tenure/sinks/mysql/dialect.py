@@ -303,7 +303,7 @@ def _asked(sql: str, fence: str) -> Talk[Rows]:
 def _highest(fence: str, rows: Rows) -> int:
     highest = rows[0][0] if rows else 0
     if not isinstance(highest, int) or highest < 0:
-        raise ConfigError("fence", fence, f"has {highest!r} where a number must be: mend it")
+        raise ConfigError(TABLE, fence, f"has {highest!r} where a number must be: mend it")
     return highest
 
 
