@@ -4,6 +4,7 @@ What may happen to a request on its way is ``link.py``.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -42,7 +43,7 @@ class EtcdClient(Link):
         self._watches = Watches(self, idle_s)
 
     async def __aenter__(self) -> Self:
-        self._open = True
+        self._open, self._pid = True, os.getpid()
         async with AsyncExitStack() as unless_it_answers:
             unless_it_answers.push_async_callback(self.close)
             await self.call("Maintenance/Status", b"", codec.decode_status, "open")
@@ -54,6 +55,8 @@ class EtcdClient(Link):
 
     async def close(self) -> None:
         """Leave the cluster. Whoever still waits for an answer is told that it will not come."""
+        if self.is_forked:
+            return  # It is the other process's to close.
         self._open = False
         async with AsyncExitStack() as closing:  # Each step is taken, also if the one before it is cancelled.
             closing.callback(self._hang_up)
@@ -83,6 +86,7 @@ class EtcdClient(Link):
 
     async def lease_renew(self, lease: int) -> int:
         """Prolong a lease by its full ttl from now on, and return that in seconds; 0: the lease is gone."""
+        self.check("renew a lease")  # Before it shares what somebody else has begun: that may be another process's.
         return await self._keepalive.renew(lease)
 
     async def lease_revoke(self, lease: int) -> None:
@@ -99,6 +103,7 @@ class EtcdClient(Link):
 
     async def deleted(self, key: bytes, after_revision: int) -> None:
         """Return when the key was deleted after that revision, or when that can no longer be told. Never late."""
+        self.check("watch")
         await self._watches.deleted(key, after_revision)
 
     async def members(self) -> list[Member]:

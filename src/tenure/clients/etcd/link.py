@@ -13,6 +13,7 @@ Rules of this file
 """
 
 import asyncio
+import os
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -73,6 +74,7 @@ class Link:
         self._over = ""  # why nothing can be asked any more
         self._trouble = ""  # why there is no connection
         self._open = False
+        self._pid = 0  # of the process that opened it; none has this number
 
     @property
     def endpoint(self) -> str:
@@ -150,9 +152,20 @@ class Link:
             self._token = None
 
     def check(self, operation: str) -> None:
-        """Raise if no call can be made any more."""
+        """Raise if no call can be made any more, or not here."""
+        if self.is_forked:
+            rule = f"was opened in process {self._pid}, of which this one is a fork: open it again after the fork"
+            raise ConfigError("client", self.address, rule)
         if self._over or not self._open:
             raise Refused(self.address, operation, self._over or "the client is not open")
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the one that opened it.
+
+        The connection, and what the system tells of it, are shared with that one: who hung up here would make it deaf there.
+        """
+        return self._pid not in (0, os.getpid())
 
     async def _attempt(
         self, operation: str, send: Callable[[Connection, Headers], Awaitable[T]], sending: "_Sending"

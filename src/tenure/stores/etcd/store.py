@@ -9,6 +9,7 @@ goes one renewal of the lease. So an office is granted only by an answer in whic
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from operator import attrgetter
@@ -19,7 +20,7 @@ from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.failures import LeaseGone
 from tenure.clients.etcd.messages import Delete, Put, Range, Txn, TxnAnswer, created, modified
 from tenure.clock import BootClock, Clock
-from tenure.errors import OutcomeUnknown, Refused, StoreError
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError
 from tenure.model import Bid, Conflict, Document, Grant, Incumbent, Version, Wait, token
 from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
 from tenure.stores.etcd import documents
@@ -57,18 +58,31 @@ class EtcdStore(SharingStore[Place, Lease]):
         super().__init__(client, BootClock() if clock is None else clock)
         self._client, self._namespace = client, namespace
         self._leases: Leases = Leases(client, self._clock, self._give_up)
+        self._pid = 0  # of the process that opened it; none has this number
 
     async def __aenter__(self) -> Self:
+        self._pid = os.getpid()
         await self._client.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._is_forked:
+            return  # What is under way, and the connection, are the other process's.
         async with AsyncExitStack() as closing:  # Each step is taken, also if the one before it is cancelled.
             closing.push_async_callback(self._client.__aexit__, kind, error, traceback)
             closing.push_async_callback(self._leases.close)
             await self._turns.all_ended()
+
+    @property
+    def _is_forked(self) -> bool:
+        return self._pid not in (0, os.getpid())
+
+    def _check_process(self) -> None:
+        if self._is_forked:
+            rule = f"was opened in process {self._pid}, of which this one is a fork: open it again after the fork"
+            raise ConfigError("store", self.address, rule)
 
     @property
     def traits(self) -> Traits:

@@ -89,9 +89,13 @@ class SharingStore(ABC, Generic[P, L]):
     def _turn_of(self, place: P) -> Awaitable[None] | None:
         """Wait until claiming may help. None: it may now."""
 
+    def _check_process(self) -> None:
+        """Raise ConfigError if this process is a fork of the one that opened the store."""
+
     # The office
 
     async def claim(self, bid: Bid) -> Grant | Wait:
+        self._check_process()
         asked_at = self._clock.now()
         while (answer := await self._claim(bid, asked_at)) is None:
             pass  # Its place was given up while it waited to use it.
@@ -146,6 +150,7 @@ class SharingStore(ABC, Generic[P, L]):
 
     async def keep(self, places: Sequence[P]) -> set[P]:
         """Renew the leases of these places, and return which of them are gone."""
+        self._check_process()
         asked_at = self._clock.now()
         by_lease: dict[L, list[P]] = {}
         for place in places:
@@ -169,6 +174,7 @@ class SharingStore(ABC, Generic[P, L]):
         return gone
 
     async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
+        self._check_process()
         place = self.place_of(grant)
         said = place is not None and await self._turns.alone(place, self._proclaim(place, address))
         return grant if said else Ended(grant.bid, grant.token)
@@ -180,6 +186,7 @@ class SharingStore(ABC, Generic[P, L]):
     # Leaving
 
     async def release(self, bid: Bid) -> None:
+        self._check_process()
         place = self._places.get((bid.election, bid.holder))
         if place is not None and place.bid == bid:
             # Also if its caller is cancelled while it waits for a claim to end: nobody would ask for it again.
@@ -218,6 +225,7 @@ class SharingStore(ABC, Generic[P, L]):
     # Those who have not the office
 
     async def changed(self, wait: Wait) -> None:
+        self._check_process()
         place = self._places.get((wait.bid.election, wait.bid.holder))
         if place is None or place.bid != wait.bid:
             return

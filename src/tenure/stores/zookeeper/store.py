@@ -76,7 +76,8 @@ class ZooKeeperStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End every session by which nobody leads: whoever waits or has left is no more."""
-        await self._close()
+        if self._pid == os.getpid():  # Else the sessions are those of the process that this one is a fork of.
+            await self._close()
 
     async def _close(self) -> None:
         self._traits = None
