@@ -153,7 +153,8 @@ class EtcdStore(SharingStore[Place, Lease]):
         (there,) = found(answer, 0)
         if there.value == value:  # An earlier try has arrived, whose answer was lost.
             place.token = there.create_revision
-            place.modified = there.mod_revision if there.lease == lease.number else 0
+            # One that is on no lease of ours must be looked at: it fits no revision. (0 would fit if it were deleted next.)
+            place.modified = there.mod_revision if there.lease == lease.number else -1
         else:  # Nobody else's key has our lease in its name: somebody wrote it by hand.
             gone = Txn((created(key, there.create_revision),), (Delete(key),), ())
             await self._client.txn(gone, operation="claim")
