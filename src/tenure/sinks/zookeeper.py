@@ -149,7 +149,10 @@ class ZooKeeperSink(JudgingSink):
         """Say whether the fence stands at ``token`` now. False: somebody came between."""
         path, own = self._path(fence), digits_of(token)
         highest, version, children = await self._look(session, path)
-        await self.judge(fence, token, highest)
+        # If the fence was deleted and made anew between the two looks, the version of the old one may fit it, and the child
+        # is the new one's. So the child counts as well: what was sealed with it is not lowered.
+        numbers = [int(name) for name in children if name.isascii() and name.isdigit()]
+        await self.judge(fence, token, max([highest, *numbers]))
         if own in children:
             return True
         return await self._raise(session, path, own, version, children)
