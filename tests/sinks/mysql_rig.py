@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager, closing
 from hashlib import md5
 from typing import Any
 
+import asyncmy
 import pymysql
 from anyio import to_thread
 
 from tenure.sinks import Bound, Verify
-from tenure.sinks.mysql import MySQLSink, PyMySQLSink, guard_sync
+from tenure.sinks.mysql import MySQLSink, PyMySQLSink, guard, guard_sync
 from tenure.sinks.mysql.settings import arguments_of
 from tenure.testing.engines import MariaDbCluster
 from tests.sinks.postgresql_rig import at_once
@@ -144,6 +145,38 @@ class GuardRig(PyMySQLRig):
                 break
             connection.cursor().execute(insert(self.table_of(term.fence)), (term.fence.encode(), value))
             connection.commit()
+
+
+class AsyncGuardRig(AsyncmyRig):
+    """The same by asyncmy."""
+
+    async def fence_off(self, fence: str) -> None:  # noqa: ARG002
+        async with MySQLSink(self.cluster.url) as sink:
+            await sink.set_up()
+
+    async def write(self, client: Any, term: Bound, value: str) -> None:
+        await self.make_table(term.fence)
+        async with asyncmy_connected(self.cluster.url) as connection:
+            while True:
+                try:
+                    with client.refused.counting():
+                        await guard(connection, term, sealed_only=client.verify is not None)
+                except asyncmy.errors.OperationalError as error:
+                    assert error.args[0] == 1213  # noqa: PT017  (the first one in: who loses begins anew)
+                    continue
+                break
+            async with connection.cursor() as cursor:
+                await cursor.execute(insert(self.table_of(term.fence)), (term.fence.encode(), value))
+            await connection.commit()
+
+
+@asynccontextmanager
+async def asyncmy_connected(url: str, **more: Any) -> AsyncIterator[Any]:
+    connection = await asyncmy.connect(**arguments_of(url), **more)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 class TriggerRig(AsyncmyRig):

@@ -14,9 +14,10 @@ from tenure.sinks.sql.talk import Ask, Talk, Trouble, carried_out, carry_out, ch
 async def guard(connection: Any, term: Bound, *, sealed_only: bool = False) -> None:
     """Make the transaction that is open on a connection of asyncmy a fenced one.
 
-    It may stand anywhere in the transaction. Put it last: from there to the end a seal has to wait for you, and after a while
-    has your session ended. The fence is raised if the token is higher than any seen; with ``sealed_only`` such a token is
-    refused as UnverifiedToken.
+    Put it last: from there to the end a seal has to wait for you, and after a while has your session ended. The fence is that of
+    the database in use there. It is raised if the token is higher than any seen; with ``sealed_only`` such a token is refused as
+    UnverifiedToken. Put it outside any savepoint: one that is rolled back lowers the fence again that the token has raised, and what
+    else is written under the token is committed though lower ones are let in.
 
     Raises StaleToken if a larger token was here, and has rolled back then: what was written cannot be committed by mistake.
     Raises ConfigError if no transaction is open, and the driver's error if the server could not be asked.

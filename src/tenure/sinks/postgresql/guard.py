@@ -21,12 +21,14 @@ _CONFLICT = "40001"
 async def guard(connection: Any, term: Bound, *, sealed_only: bool = False) -> None:
     """Make the transaction that is open on a connection of asyncpg, or an async one of psycopg, a fenced one.
 
-    It may stand anywhere in the transaction. Put it last: from there to the end a seal has to wait for you, and after a while
-    has your session ended. The fence is raised if the token is higher than any seen; with ``sealed_only`` such a token is
+    Put it last: from there to the end a seal has to wait for you, and after a while has your session ended. And outside any
+    savepoint: one that is rolled back takes the lock of the check with it, so that a successor can seal while the rest of
+    the transaction goes on to be committed. It is refused where psycopg shows it, as ``transaction()`` inside another; asyncpg
+    does not show it, nor does SAVEPOINT as text. The fence is raised if the token is higher than any seen; with ``sealed_only`` such a token is
     refused as UnverifiedToken. Tables with triggers want it first, as it presents the token to them.
 
-    Raises StaleToken if a larger token was here, and ConfigError if no transaction is open; the transaction has failed then,
-    and can only be rolled back. Under REPEATABLE READ and SERIALIZABLE, a transaction whose view is older than the last seal
+    Raises StaleToken if a larger token was here; the transaction has failed then, and can only be rolled back. Raises ConfigError
+    if no transaction is open. Under REPEATABLE READ and SERIALIZABLE, a transaction whose view is older than the last seal
     fails with the driver's serialization error.
     """
     token = checked(term.fence, term.token)
@@ -35,6 +37,7 @@ async def guard(connection: Any, term: Bound, *, sealed_only: bool = False) -> N
         # Without parameters: asyncpg prepares nothing then, and a pooler may have given us a session that knows no name of ours.
         call = connection.execute(_sql(literal(term.fence), str(token), sealed_only))
     else:
+        _check_level(connection)
         is_open = _is_open(connection)
         words = (term.fence, token, term.fence, token)
         call = connection.execute(_sql("%s", "%s", sealed_only).encode(), words, prepare=False)
@@ -50,6 +53,7 @@ async def guard(connection: Any, term: Bound, *, sealed_only: bool = False) -> N
 def guard_sync(connection: "psycopg.Connection[Any]", term: Bound, *, sealed_only: bool = False) -> None:
     """Do the same as ``guard``, on a connection of psycopg that blocks. It begins a transaction if psycopg does so."""
     token = checked(term.fence, term.token)
+    _check_level(connection)
     if connection.autocommit and not _is_open(connection):
         raise _nothing_open()
     try:
@@ -65,6 +69,13 @@ def _sql(fence: str, token: str, sealed_only: bool) -> str:
         f"SELECT tenure_fence.{check}({fence}::text, {token}::bigint), "
         f"tenure_fence.present({fence}::text, {token}::bigint)"
     )
+
+
+def _check_level(connection: Any) -> None:
+    # How many blocks of transaction() are open. The first may be a savepoint too, of a transaction that began by itself.
+    if getattr(connection, "_num_transactions", 0) > 1:
+        rule = "must not be one inside another where guard stands: rolled back, it would take the check with it"
+        raise ConfigError("transaction", "nested", rule)
 
 
 def _is_open(connection: Any) -> bool:

@@ -46,6 +46,9 @@ _SNAPSHOT_NOTE = (
 def guard(connection: sqlite3.Connection, term: Bound, *, sealed_only: bool = False) -> None:
     """Make the transaction that is open on ``connection`` a fenced one, whoever began it. Call it first in there.
 
+    And outside any savepoint: one that is rolled back lowers the fence again that the token has raised, and what else is written
+    under the token is committed though lower ones are let in.
+
     Until the transaction ends, nobody can raise the fence. The fence is raised if the token is higher than any seen;
     with ``sealed_only`` such a token is refused as UnverifiedToken, so that a wrong one can lock nobody out.
 
