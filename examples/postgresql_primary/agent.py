@@ -3,9 +3,12 @@
     python agent.py STORE FOLDER MODE NAME n1=127.0.0.1:5001 n2=127.0.0.1:5002 n3=127.0.0.1:5003
 
 Run one for each server. Each keeps its server in FOLDER/NAME. MODE is ``synchronous``, or ``asynchronous`` to see what that loses.
+TERM has it hand over, if it leads, and end.
 """
 
+import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +44,10 @@ class Agent:
             tasks.start_soon(self.tend)
             await self.election.lead(self.be_primary, eligible=self.may_lead)
 
+    def say(self, what: str) -> None:
+        """Tell what is done to the server, and when: by the clock of the machine, which all agents here have in common."""
+        print(f"{self.name}: {what} at {time.monotonic():.6f}", flush=True)
+
     # As a candidate
 
     async def may_lead(self) -> bool:
@@ -64,6 +71,7 @@ class Agent:
                 print(f"{self.name}: {error!r}", flush=True)
             finally:
                 self.server.kill()  # Demoted before the office is released, and so before anybody else is promoted.
+                self.say("demoted")
                 self.followed = 0
         term.give_up()
         await anyio.sleep_forever()  # until the office has heard it
@@ -78,6 +86,7 @@ class Agent:
             await self.start()
         waits_for = set(self.others)  # for everybody, until it is known who is there
         await self.server.wait_for(waits_for if self.synchronous else set())
+        self.say("promotes")
         await self.server.promote()
         print(f"{self.name}: primary with token {term.token}", flush=True)
         mark, sealed = NEVER, False
@@ -155,8 +164,12 @@ class Agent:
 
 async def main(url: str, folder: str, mode: str, name: str, members: list[str]) -> None:
     places = dict(member.split("=", 1) for member in members)
-    async with tenure.open_store(url) as store:
-        await Agent(store, Path(folder), name, places, synchronous=mode == "synchronous").run()
+    async with tenure.open_store(url) as store, anyio.create_task_group() as tasks:
+        with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+            tasks.start_soon(Agent(store, Path(folder), name, places, synchronous=mode == "synchronous").run)
+            async for _ in signals:
+                break
+        tasks.cancel_scope.cancel()  # The body ends, and with it the server; then the office is released.
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@
 
 The client writes numbered rows and notes each one that PostgreSQL has acknowledged. Then the primary's machine stalls, as seen
 by its replicas, and dies. After the failover every acknowledged row must be there; in asynchronous mode it need not, and is not.
+In synchronous mode the next primary's agent is frozen after that, and the one after that is told to hand over.
 """
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +97,14 @@ async def attempt(address: str, token: int) -> str:
     return "ACKNOWLEDGED"
 
 
+async def serves(address: str) -> bool:
+    """Whether a server takes a new connection, and takes writes."""
+    with suppress(*DOWN):
+        async with connected(address) as connection:
+            return not await connection.fetchval("SELECT pg_is_in_recovery()")
+    return False
+
+
 class Stage:
     """The agents, the client, and what is done to them."""
 
@@ -169,6 +179,7 @@ class Stage:
         await self.kill_the_primary()
         if self.mode == "synchronous":
             await self.freeze_the_agent()
+            await self.hand_over()
         writing.cancel()
 
     async def kill_the_primary(self) -> None:
@@ -224,6 +235,39 @@ class Stage:
         await self.eventually(self.all_in_step)
         print(f"a write to {name}, whose agent woke: {await attempt(self.places[name], leader.token)}")
         await self.count_lost(self.servers[new])
+
+    async def hand_over(self) -> None:
+        print("-- the primary's agent is told to hand over", flush=True)
+        name, asked_s = await self.primary(), list[float]()
+
+        async def was_served() -> bool:
+            return bool(asked_s)
+
+        async def watch() -> None:
+            while True:
+                at_s = time.monotonic()
+                if await serves(self.places[name]):
+                    asked_s.append(at_s)
+                await asyncio.sleep(0.01)
+
+        watching = asyncio.create_task(watch())
+        await self.eventually(was_served)
+        new, _ = await self.failover(self.agents[name].terminate)
+        await self.more_commits(20)
+        watching.cancel()
+        code = self.agents[name].wait()
+        demoted_s, promoted_s = self.said(name, "demoted"), self.said(new, "promotes")
+        print(
+            f"{name} was stopped {promoted_s - demoted_s:.3f} s before {new} was promoted, and its agent ended with {code}"
+        )
+        # A connection that was begun when the next one was being promoted must not have been answered by a primary.
+        print(f"{name} was asked and served {promoted_s - max(asked_s):.3f} s before that for the last time")
+        await self.count_lost(self.servers[new])
+
+    def said(self, name: str, what: str) -> float:
+        """When an agent last said so."""
+        log = (self.folder / f"{name}.agent.log").read_text()
+        return float(re.findall(rf"^{name}: {what} at (\S+)$", log, re.MULTILINE)[-1])
 
 
 async def main(mode: str) -> None:

@@ -70,6 +70,16 @@ def test_the_most_advanced_replica_succeeds_and_no_acknowledged_commit_is_lost_n
     assert next(told) == f"a write to {new}, which still runs: not acknowledged"
     assert next(told) == f"a write to {new}, whose agent woke: refused: it is read-only"
     assert re.fullmatch(r"acknowledged \d{2,}, of these lost 0", next(told))
+    assert next(told) == "-- the primary's agent is told to hand over"
+    handover = re.fullmatch(r"(n\d) was the primary, now (n\d) is; .*", next(told))
+    assert handover is not None
+    old, new = handover.groups()
+    assert old != new
+    # Demoted before promoted. A minus sign would be another order, and does not match.
+    stopped = rf"{old} was stopped \d+\.\d+ s before {new} was promoted, and its agent ended with 0"
+    assert re.fullmatch(stopped, next(told))
+    assert re.fullmatch(rf"{old} was asked and served \d+\.\d+ s before that for the last time", next(told))
+    assert re.fullmatch(r"acknowledged \d{2,}, of these lost 0", next(told))
     assert not list(told)
 
 
