@@ -103,7 +103,11 @@ class CanAskToResign(Protocol):
     """A store through which anybody may ask the incumbent to leave. A request, not an order: nothing is taken away."""
 
     async def ask_to_resign(self, election: str) -> Incumbent | None:
-        """Leave a word for the incumbent, who finds it at its next renewal; returns whom it was left for."""
+        """Leave a word for the incumbent, and return whom it was left for.
+
+        It is found at the next renewal. Only in etcd, by a process with more than a hundred elections on one lease, it may be
+        found later: at the tenth renewal, or before.
+        """
         ...
 
     def resign_asked(self, grant: Grant) -> bool:

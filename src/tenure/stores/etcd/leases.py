@@ -30,6 +30,7 @@ class Place(SharingPlace["Lease"]):
     namespace: str
     modified: int = 0  # the mod revision of its key when it was last seen
     ahead: tuple[bytes, int] | None = None  # the predecessor's key, and the engine's revision when it was that
+    looked_in: int = 0  # the number of the roll call that last looked at its key
     unanswered: bool = False  # a put of it had no answer
 
     # Each is made anew whenever it is asked for: there may be ten thousand places, most of which only lead.
@@ -59,7 +60,7 @@ class Lease(SharedLease[Place]):
     """One lease at the engine."""
 
     number: int
-    looked_at: int = 0  # how far the roll call has come
+    roll_number: int = 0  # of the last roll call of many places
 
 
 class Leases(SharedLeases[Place, Lease]):

@@ -148,7 +148,7 @@ class EtcdStore(SharingStore[Place, Lease]):
         answer = await self._client.txn(txn, operation="claim")
         if answer.succeeded:
             place.token = place.modified = answer.revision
-            place.resign_asked = False  # That was said to an earlier key.
+            place.resign_asked, place.looked_in = False, lease.roll_number  # A word was left in an earlier key.
             return answer
         (there,) = found(answer, 0)
         if there.value == value:  # An earlier try has arrived, whose answer was lost.
