@@ -15,7 +15,7 @@ from tenure.model import Token
 from tenure.office.tenure import Tenure
 from tenure.stores.memory import MemoryStore
 
-TTL = 0.8
+TTL = 2.0
 LEFT = Left(Token(1), Reason.STALLED)
 On = Callable[[Callable[[], Awaitable[None]]], None]
 
@@ -67,7 +67,7 @@ def test_a_tenure_that_ends_before_its_standby_has_is_lost_and_gets_no_body(on: 
         async def slow_at_first(standby: Standby) -> None:
             prepared.append(standby)
             standby.ready()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+            with anyio.CancelScope(shield=True), anyio.move_on_after(20):
                 while LEFT not in facts:
                     await anyio.sleep(0.01)
             if raises:  # about a tenure of its own, which has the same token
@@ -122,7 +122,7 @@ def test_in_threads_a_tenure_that_ends_before_its_standby_has_is_lost_and_gets_n
         standby.ready()
         while standby.sleep(60):
             pass
-        has_left.wait(5)
+        has_left.wait(20)
         if raises:  # about a tenure of its own, which has the same token
             raise TenureOver(1, Reason.LAPSED)
 
