@@ -28,9 +28,9 @@ async def apart(etcd: EtcdCluster) -> AsyncIterator[tuple[Proxy, EtcdStore, Etcd
 
 
 @asynccontextmanager
-async def lasting(store: EtcdStore, name: str) -> AsyncIterator[Grant]:
+async def lasting(store: EtcdStore, name: str, ttl_s: float = 6.0) -> AsyncIterator[Grant]:
     """A tenure that is renewed all the while, and so keeps the lease alive that it shares with others."""
-    grant = await store.claim(bid_of(name))
+    grant = await store.claim(bid_of(name, ttl_s=ttl_s))
     assert isinstance(grant, Grant)
     answers: list[Grant | Ended] = []
 

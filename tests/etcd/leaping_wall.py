@@ -105,7 +105,9 @@ async def lead(url: str) -> None:
 
     facts: list[object] = []
     async with tenure.open_store(url) as store:
-        election = tenure.Election(store, "leaps", ttl=3, hooks=[facts.append])
+        # Renewed often, so that each leap is soon outlived, and long, so that a busy machine ends nothing.
+        timing = tenure.Timing.of(ttl=12, heartbeat=0.75, attempt_timeout=2.5)
+        election = tenure.Election(store, "leaps", timing=timing, hooks=[facts.append])
         try:
             async with election.once() as term:
                 for leap_s in (3600, -3600, 10**8):

@@ -13,7 +13,7 @@ from tenure.errors import OutcomeUnknown, StoreError
 from tenure.model import Ended, Grant, Holder, Token, Wait
 from tenure.stores.etcd.store import EtcdStore
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import appears, bid_of, disappears, keys, play, until
+from tests.etcd.etcd_faults import appears, bid_of, disappears, keys, play, revision_of, until, until_so
 from tests.etcd.etcd_proxy import apart, lasting
 from tests.proxy import Proxy
 
@@ -27,6 +27,11 @@ def test_a_claim_whose_answer_was_lost_is_found_again_with_the_same_token(etcd: 
             proxy.lose_answers()
             with pytest.raises(OutcomeUnknown):
                 await store.claim(bid)
+
+            async def carried_out() -> bool:
+                return any(b"other" not in kv.key for kv in await keys(direct, "lost"))
+
+            await until_so(carried_out)  # Whoever gave it up need not have waited for that.
             (key,) = [kv for kv in await keys(direct, "lost") if b"other" not in kv.key]
             assert await store.claim(bid) == Grant(bid, Token(key.create_revision))
             assert await keys(direct, "lost/other") != ()
@@ -48,8 +53,9 @@ def test_a_claim_that_arrives_after_its_release_is_deleted_although_its_lease_li
                 await store.claim(late)
             await store.release(late)
             assert await keys(direct, name) == ()
+            since = await revision_of(direct)
             proxy.deliver()
-            seen = await appears(direct, name)
+            seen = await appears(direct, name, since)
             if asked:  # A value that is not the one that was put must not keep it either, unless it is gone already.
                 there = created(seen.key, seen.create_revision)
                 await direct.txn(Txn((there,), (Put(seen.key, b"resign!", seen.lease),)), operation="overwrite")
@@ -70,12 +76,14 @@ def test_two_claims_of_one_name_that_arrive_late_are_both_deleted(etcd: EtcdClus
                 await store.release(bid_of("twice", holder, serial))
                 await store.claim(bid_of("twice", holder, serial + 1))
                 await store.release(bid_of("twice", holder, serial + 1))
+            since = await revision_of(direct)
             proxy.deliver()
-            await appears(direct, "twice")
+            await appears(direct, "twice", since)
             await disappears(direct, "twice")
             # Nobody else's key is hit by that, although it has the same holder and the same name.
-            again = await store.claim(bid_of("twice", holder, 5))
-            assert isinstance(again, Grant)
+            bid = bid_of("twice", holder, 5)
+            while not isinstance(again := await store.claim(bid), Grant):
+                await store.changed(again)  # The second one has come only now, and goes again.
             assert await store.renew(again) == again
 
     play(story())

@@ -13,7 +13,7 @@ from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.model import Ended, Grant, Token
 from tenure.stores.etcd import from_url
 from tenure.testing.engines import EtcdCluster
-from tests.etcd.etcd_faults import Candidate, bid_of, keys, member_of, now_ns, play
+from tests.etcd.etcd_faults import ENDURING, Candidate, bid_of, keys, member_of, now_ns, play, until_so
 
 From = Literal["peers", "clients"] | None
 OneWay = Literal["receiving", "sending"] | None
@@ -39,13 +39,15 @@ def test_a_tenure_goes_on_when_the_member_that_it_renews_at_is_cut_off(
 ) -> None:
     async def story() -> None:
         name = f"cut/{from_}/{one_way}"
+        # It may be the leader that is cut off from its peers.
+        timing = None if from_ == "clients" else ENDURING
         async with (
             tenure.open_store(isolated.url) as store,
             tenure.open_store(isolated.url) as other,
-            Candidate(store, name) as ada,
+            Candidate(store, name, timing=timing) as ada,
         ):
             await ada.leads()
-            async with Candidate(other, name) as bob:
+            async with Candidate(other, name, timing=timing) as bob:
                 await bob.waits(isolated)
                 node = member_of(store, isolated)
                 await asyncio.to_thread(node.partition, from_, one_way=one_way)
@@ -64,7 +66,7 @@ def test_a_member_without_its_peers_never_grants_or_renews_anything(isolated: Et
         others = ",".join(other.endpoint for other in isolated.nodes if other is not node)
         name = f"minority/{one_way}"
         async with from_url(f"etcd://{node.endpoint}") as store, from_url(f"etcd://{others}") as majority:
-            held = await store.claim(bid_of(f"{name}/held", ttl_s=2))
+            held = await store.claim(bid_of(f"{name}/held", ttl_s=4))
             assert isinstance(held, Grant)
             await asyncio.to_thread(node.partition, "peers", one_way=one_way)
             for _ in range(4):
@@ -73,6 +75,7 @@ def test_a_member_without_its_peers_never_grants_or_renews_anything(isolated: Et
                 # Its end may be known without asking: by then it has not been renewed for longer than it lasts.
                 with suppress(OutcomeUnknown, Unreachable):
                     assert await store.renew(held) == Ended(held.bid, held.token)
+            await asyncio.to_thread(isolated.leader)  # The others have one of their own by now.
             taken = bid_of(f"{name}/held", ttl_s=60)
             while not isinstance(granted := await majority.claim(taken), Grant):
                 await majority.changed(granted)
@@ -94,6 +97,11 @@ def test_what_a_member_did_and_could_not_say_is_unknown_and_found_by_the_next_cl
             with pytest.raises(OutcomeUnknown):
                 await store.claim(bid)
             async with client_of(f"etcd://{others}") as direct:
+
+                async def carried_out() -> bool:
+                    return await keys(direct, "unsaid") != ()
+
+                await until_so(carried_out)  # Whoever gave it up need not have waited for that.
                 (found,) = await keys(direct, "unsaid")
             assert await store.claim(bid) == Grant(bid, Token(found.create_revision))
             assert store._client.endpoint != node.endpoint
