@@ -17,7 +17,7 @@ from tenure.testing.engines import ZooKeeperEnsemble
 from tests.sharing import TICK_MS
 from tests.zookeeper.zookeeper_rig import ZooKeeperRig
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 PARTS = 3
 OTHERS = [promise for promise in CONTRACT if promise not in RESTARTING]

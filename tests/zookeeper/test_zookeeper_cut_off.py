@@ -26,7 +26,19 @@ from tenure.timing import Timing
 from tests.etcd.etcd_faults import Candidate, now_ns
 from tests.etcd.etcd_faults import until as until_so
 from tests.sharing import TICK_MS
-from tests.zookeeper.zookeeper_rig import LIMIT_S, bid, move, server_of, session_of, takes_over, until, waits, wins
+from tests.zookeeper.zookeeper_rig import (
+    LIMIT_S,
+    bid,
+    claimed,
+    move,
+    renewed,
+    server_of,
+    session_of,
+    takes_over,
+    until,
+    waits,
+    wins,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -71,7 +83,7 @@ async def ours(election: str, follower: Node, others: str, phase: float) -> bool
         Remembering(store, election, TIMING.ttl_ns / 1e9) as ada,
     ):
         term = await ada.leads()
-        answer = await other.claim(bid(election, ttl_ns=TIMING.ttl_ns))
+        answer = await claimed(other, bid(election, ttl_ns=TIMING.ttl_ns))
         believed_until = term._term.valid_until
         await until_so(lambda: term._term.valid_until > believed_until or bool(ada.left))
         await anyio.sleep(phase * TIMING.renew_every_ns / 1e9)
@@ -153,7 +165,7 @@ async def test_a_tenure_lapses_before_the_next_one_begins_where_kazoos_lock_is_h
 
 async def test_a_follower_that_is_cut_off_does_not_tell_who_led_before(isolated: ZooKeeperEnsemble) -> None:
     follower, others = await a_follower(isolated)
-    async with from_url(f"zookeeper://{follower.endpoint}", timeout="1") as asking, from_url(others) as store:
+    async with from_url(f"zookeeper://{follower.endpoint}", timeout="2") as asking, from_url(others) as store:
         before = await wins(store, bid("cut-off/read"))
         assert await token_of(asking) == before.token
         await to_thread.run_sync(follower.partition, "peers")
@@ -198,5 +210,5 @@ async def test_a_tenure_moves_away_from_a_follower_that_is_cut_off(isolated: Zoo
         # It answers pings all the while. Only that it does not answer the renewal tells.
         with pytest.raises((Unreachable, OutcomeUnknown)):
             await store.renew(grant)
-        assert await store.renew(grant) == grant
+        assert await renewed(store, grant) == grant
         assert server_of(session) != follower.endpoint

@@ -59,7 +59,7 @@ class ZooKeeperSinkRig:
     async def crash_between_check_and_write(self, term: Bound, value: str) -> None:
         """Both are one request, which is lost on its way."""
         async with Proxy(self.ensemble.endpoints[0]) as proxy:
-            sink = ZooKeeperSink(f"zookeeper://{proxy.endpoint}", timeout="1")
+            sink = ZooKeeperSink(f"zookeeper://{proxy.endpoint}", timeout="2")
             async with sink:
                 proxy.hold_requests()
                 with suppress(OutcomeUnknown, Unreachable):

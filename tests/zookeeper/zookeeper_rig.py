@@ -79,8 +79,18 @@ async def takes_over(store: Store, wait: Wait) -> Grant:
     with anyio.fail_after(LIMIT_S):
         while isinstance(answer, Wait):
             await store.changed(answer)
-            answer = await store.claim(answer.bid)
+            answer = await claimed(store, answer.bid)
     return answer
+
+
+async def claimed(store: Store, asked: Bid) -> Grant | Wait:
+    """Claim as the office does: again and again, until there is a definite answer."""
+    with anyio.fail_after(LIMIT_S):
+        while True:
+            try:
+                return await store.claim(asked)
+            except (Unreachable, OutcomeUnknown):
+                await anyio.sleep(0.02)
 
 
 async def renewed(store: Store, grant: Grant) -> Grant | Ended:
