@@ -14,15 +14,14 @@ VERSIONS = [(engine, binary) for engine in ("etcd", "zookeeper", "consul") for b
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: str(version[1] or version[0]))
 def make(request: pytest.FixtureRequest) -> Callable[..., Cluster]:
-    """Makes a cluster, quick to notice that a node is gone."""
+    """Makes a cluster that notices soon that a node is gone, and not so soon that a busy machine makes it believe that."""
     engine, binary = request.param
 
     if engine == "zookeeper":
         return partial(ZooKeeperEnsemble, binary=binary, tick_ms=200)
     if engine == "consul":
         return partial(ConsulCluster, binary=binary)
-    # A quarter of the time that etcd gives its leader as shipped: a test waits a quarter as long for the next one.
-    return partial(EtcdCluster, binary=binary, options=("--heartbeat-interval=50", "--election-timeout=250"))
+    return partial(EtcdCluster, binary=binary)
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import ctypes
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import permutations
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from tenure.testing.engines import MissingEngine
 from tenure.testing.engines.network import Cut, Network
+from tests.engines.namespaces import NAMED, inodes
 
 ENDS = ("n1", "n2", "n3", "tests")
 ALL = set(permutations(ENDS, 2))
@@ -77,14 +78,6 @@ def world() -> Iterator[World]:
     made.close()
 
 
-def leftovers(number: str) -> list[str]:
-    said = [
-        subprocess.run(["ip", *what], capture_output=True, text=True, check=True).stdout  # noqa: S607
-        for what in (["netns", "list"], ["-brief", "link"])
-    ]
-    return [line for line in "".join(said).splitlines() if line.startswith(f"{number}-")]
-
-
 @pytest.mark.parametrize(
     ("cut", "lost"),
     [
@@ -135,9 +128,14 @@ def test_two_networks_at_once_have_different_addresses(world: World) -> None:
 def test_nothing_is_left_of_a_network_that_was_closed() -> None:
     network = Network(2)
     number = network.enter(0)[-1].partition("-")[0]
-    assert len(leftovers(number)) == 4
-    network.close()
-    assert leftovers(number) == []
+    with ExitStack() as stack:
+        opened = [stack.enter_context(path.open("rb")) for path in NAMED.glob(f"{number}-*")]
+        assert len(opened) == 3
+        cable = socket.if_nametoindex(f"{number}-host")
+        network.close()
+        assert {os.fstat(one.fileno()).st_ino for one in opened}.isdisjoint(inodes())
+        with pytest.raises(OSError, match="No such device"):
+            socket.if_indextoname(cable)
 
 
 def test_whoever_is_not_root_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
