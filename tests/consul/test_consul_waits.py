@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 import tenure
+from tenure.clients.consul.client import ConsulClient
 from tenure.clients.consul.messages import Op, lock
+from tenure.clients.consul.settings import settings_of
 from tenure.model import Bid, Grant, Wait
 from tenure.office.opened import OpenStore
 from tenure.stores.consul import from_url
@@ -15,6 +17,7 @@ from tenure.stores.consul.store import ConsulStore
 from tenure.testing.engines import ConsulCluster
 from tests.consul.consul_faults import lock_by_hand, pair_of
 from tests.etcd.etcd_faults import bid_of, play, until
+from tests.leaping import LeapingClock
 
 CONNECTIONS_MAX = 130
 STANDBY_COUNT = 170
@@ -149,11 +152,17 @@ def test_a_standby_is_not_woken_by_what_its_leader_writes_about_itself(consul: C
 def test_a_standby_that_never_asks_again_is_forgotten_although_its_session_was_destroyed(consul: ConsulCluster) -> None:
     async def story() -> None:
         await asyncio.to_thread(lock_by_hand, consul, "abandoned", ttl="60s")
-        async with from_url(consul.url) as store:
-            assert isinstance(await store.claim(bid_of("abandoned", ttl_s=1)), Wait)
+        clock = LeapingClock()
+        async with ConsulStore(ConsulClient(settings_of(consul.url)), clock=clock) as store:
+            bid = bid_of("abandoned")
+            assert isinstance(await store.claim(bid), Wait)
             (place,) = store._places.values()
-            assert place.lease is not None
-            await asyncio.to_thread(consul.api, "PUT", f"/v1/session/destroy/{place.lease.name}")
+            session = place.lease
+            assert session is not None
+            await asyncio.to_thread(consul.api, "PUT", f"/v1/session/destroy/{session.name}")
+            await until(lambda: session.gone)
+            assert list(store._places.values()) == [place]  # It may still ask again.
+            clock.ahead_ns += 3 * bid.ttl_ns  # Longer than a standby is ever silent for.
             await until(lambda: not store._places)
 
     play(story())

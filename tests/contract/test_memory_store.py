@@ -30,7 +30,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 class RealTimeRig:
     """A MemoryEngine on the machine's own clock, as users of ``MemoryStore()`` have it."""
 
-    ttl_ns = 1_000_000_000  # Half of it is what a busy machine may be late by.
+    ttl_ns = 1_500_000_000  # Half of it is what a busy machine may be late by.
 
     def __init__(self, engine: MemoryEngine) -> None:
         self.engine, self.clock = engine, BootClock()

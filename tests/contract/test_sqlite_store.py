@@ -35,7 +35,7 @@ def anyio_backend() -> str:
 class SQLiteRig:
     """One file in real time."""
 
-    ttl_ns = 2_000_000_000  # A third of it is what a busy machine, and its disk, may be late by.
+    ttl_ns = 3_000_000_000  # A third of it is what a busy machine, and its disk, may be late by.
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path, self.clock = path, clock

@@ -40,9 +40,11 @@ def tenure_run(ensemble: ZooKeeperEnsemble, name: str) -> Iterator["subprocess.P
 
 
 def said(running: "subprocess.Popen[str]") -> dict[str, str]:
-    """The next thing that ``tenure run`` says."""
+    """The next thing that ``tenure run`` says, but for warnings of a machine that is busy."""
     assert running.stderr is not None
-    told: dict[str, str] = json.loads(running.stderr.readline())
+    told: dict[str, str] = {"event": "log"}
+    while told["event"] == "log":
+        told = json.loads(running.stderr.readline())
     return told
 
 

@@ -257,7 +257,7 @@ async def test_behind_a_pooler_of_transactions_elections_are_held_by_polling_and
         url = f"{pooler.url}?poll=0.2"
         async with from_url(url) as store, from_url(url) as other:
             assert store.traits.wake is Wake.POLL
-            grant = await wins(store, bid(election := token_hex(4)))
+            grant = await wins(store, bid(election := token_hex(4), ttl_ns=60 * 10**9))
             crowd = [from_url(url) for _ in range(8)]  # more than there are connections behind it
             for each in crowd:
                 await each.__aenter__()

@@ -152,7 +152,8 @@ from tenure.stores.redis.redlock import from_url
 
 async def main(servers: str, database: str) -> None:
     async with from_url(servers) as store:
-        grant = await store.claim(Bid("paused", Holder.fresh(), 1, 1_000_000_000))
+        # A server has an eighth of it to answer in: long enough for a busy machine.
+        grant = await store.claim(Bid("paused", Holder.fresh(), 1, 6_000_000_000))
     term = SimpleNamespace(fence="paused", token=grant.token)
     row = "INSERT INTO written VALUES (?)", (grant.token,)
     with SQLiteSink(database) as sink:

@@ -179,7 +179,7 @@ def test_a_server_that_is_frozen_in_the_middle_of_a_put_leaves_its_outcome_unkno
         "s3",
         **CREDENTIALS,
         endpoint_url=server,
-        config=Config(retries={"total_max_attempts": 1}, connect_timeout=1, read_timeout=1),
+        config=Config(retries={"total_max_attempts": 1}, connect_timeout=3, read_timeout=3),
     )
     old, new = sink_of(hasty, bucket), sink_of(connect(server), bucket)
     anyio.run(old.bind(term(1)).put, "x", b"old")
