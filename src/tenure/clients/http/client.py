@@ -25,6 +25,7 @@ _OK: Final = 200
 # A connection that was not used for this long may have been forgotten by something on the way: the strictest of the usual
 # load balancers do so after a minute.
 _IDLE_MAX_S: Final = 50.0
+_NO_CONNECTION: Final = "no connection in time"
 _BUFFER_BYTES: Final = 1 << 14  # as much as TLS has in one piece
 _ALWAYS: Final = ("User-Agent: tenure", "Accept-Encoding: identity")
 
@@ -45,6 +46,7 @@ class Http:
         self._all: set[Connection] = set()
         self._idle: dict[Key, deque[Connection]] = {}  # who was used last is last
         self._buffer = memoryview(bytearray(0))
+        self._tidying: asyncio.TimerHandle | None = None  # when those are left that were not used for too long
 
     async def __aenter__(self) -> Self:
         self._open, self._buffer = True, memoryview(bytearray(_BUFFER_BYTES))
@@ -52,6 +54,9 @@ class Http:
 
     async def __aexit__(self, *_: object) -> None:
         self._open = False
+        if self._tidying is not None:
+            self._tidying.cancel()
+            self._tidying = None
         for connection in list(self._all):
             connection.close()
         # A connection is gone one turn of the event loop after it was told to go.
@@ -71,19 +76,23 @@ class Http:
     ) -> Answer:
         """Send one request and return its whole answer, all ``within_s``. Raises NotSent or Lost.
 
-        A connection is given up before the request is, so that it can be told which of the two took too long. With ``tls``
-        only connections are used that were made with it: each shows the client certificate of its beginning to its end.
+        A connection is given up before the request is, so that it can be told which of the two took too long: what has no
+        connection was not sent. With ``tls`` only connections are used that were made with it: each shows the client certificate
+        of its beginning to its end.
         """
         key, request = self._request(method, url, params, headers, body, tls)
+        connection, part_s = None, _CONNECT_PART * within_s
         try:
             async with asyncio.timeout(within_s):
-                connection = self._kept(key) or await self._connect(key, connect_within_s or _CONNECT_PART * within_s)
+                connection = self._kept(key) or await self._connect(key, min(connect_within_s or part_s, part_s))
                 try:
                     reading = await connection.ask(request)
                 finally:
                     if connection.is_asking:
                         connection.abort()
         except TimeoutError:
+            if connection is None:
+                raise NotSent(_NO_CONNECTION) from None
             self._drop(key)
             raise Silent(f"no answer within {round(within_s, 1) or within_s:g} s") from None
         self._keep(key, connection, reading)
@@ -114,6 +123,8 @@ class Http:
                     if reading.status != _OK:
                         await connection.whole(reading)
             except TimeoutError:
+                if connection is None:
+                    raise NotSent(_NO_CONNECTION) from None
                 raise Silent(f"no answer within {round(within_s, 1) or within_s:g} s") from None
             yield _lines(connection, reading, idle_s) if reading.status == _OK else reading.answer
         finally:
@@ -172,8 +183,20 @@ class Http:
         if not self._open or not reading.keeps or not connection.can_go_on:
             connection.close()
             return
-        connection.idle_since_s = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        connection.idle_since_s = loop.time()
         self._idle.setdefault(key, deque()).append(connection)
+        if self._tidying is None:
+            self._tidying = loop.call_later(_IDLE_MAX_S, self._tidy)
+
+    def _tidy(self) -> None:
+        """Leave whatever was not used for too long, also what nobody may ever ask for again: another certificate is shown by now."""
+        loop = asyncio.get_running_loop()
+        oldest_s = loop.time() - _IDLE_MAX_S
+        for connection in [one for idle in self._idle.values() for one in idle if one.idle_since_s <= oldest_s]:
+            connection.close()
+        left_s = [idle[0].idle_since_s for idle in self._idle.values() if idle]
+        self._tidying = loop.call_at(min(left_s) + _IDLE_MAX_S, self._tidy) if left_s else None
 
     def _drop(self, key: Key) -> None:
         """Leave those that were kept: a server that is silent on one of them may be so on all."""
@@ -188,7 +211,7 @@ class Http:
             async with asyncio.timeout(within_s):
                 await reach(connection, Route(peer_of(url), self._proxy, tls, self._server_name), within_s)
         except TimeoutError:
-            raise NotSent("no connection in time") from None
+            raise NotSent(_NO_CONNECTION) from None
         finally:
             if not connection.stands:
                 connection.abort()
