@@ -74,7 +74,8 @@ def test_no_proxy_is_between_us_and_our_own_machine(server: str) -> None:
 def test_a_proxy_needs_no_scheme_and_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "proxy:3128")
     assert proxy_for("https://api.example") == "http://proxy:3128"
-    monkeypatch.setenv("HTTPS_PROXY", f"http://me:{SECRET}@proxy:port")
-    with pytest.raises(ConfigError, match=r"HTTPS_PROXY = .*: must be a proxy, as http://host:port") as error:
-        proxy_for("https://api.example")
-    assert SECRET not in str(error.value)
+    for wrong in ("proxy:port", "proxy..example:1", f"{'a' * 64}.example:1"):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:{SECRET}@{wrong}")
+        with pytest.raises(ConfigError, match=r"HTTPS_PROXY = .*: must be a proxy, as http://host:port") as error:
+            proxy_for("https://api.example")
+        assert SECRET not in str(error.value)

@@ -18,9 +18,10 @@ from tenure.clients.tls import brief
 _OK: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
 _PLAIN: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER", "PACKET_LENGTH_TOO_LONG")
+_NO_HOST: Final = "no such host"
 _WORDS: Final[tuple[tuple[type[OSError], str], ...]] = (
     (TimeoutError, "no connection in time"),
-    (socket.gaierror, "no such host"),
+    (socket.gaierror, _NO_HOST),
     (ConnectionRefusedError, "nobody listens on that port"),
     (ConnectionResetError, "it hung up during the handshake: does that port speak TLS?"),
 )
@@ -100,7 +101,10 @@ async def _call(connection: Connection, peer: Peer, within_s: float) -> None:
 async def _addresses(loop: asyncio.AbstractEventLoop, peer: Peer) -> list[str]:
     with suppress(ValueError):
         return [str(ipaddress.ip_address(peer.host))]
-    found = await loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+    try:
+        found = await loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+    except UnicodeError:  # A part of the name is empty, or has more than 63 characters.
+        raise NotSent(_NO_HOST) from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
@@ -113,11 +117,18 @@ async def _agree(connection: Connection, route: Route) -> None:
         return  # Everything is said in the open, also to a proxy.
     if proxy is not None:
         if proxy.scheme == "https":
-            await connection.secure(Tls(tls, proxy.host))
+            await connection.secure(_layer(tls, proxy.host))
         if server.scheme == "https":
             await _tunnel(connection, server, proxy)
     if server.scheme == "https":
-        await connection.secure(Tls(tls, route.server_name or server.host))
+        await connection.secure(_layer(tls, route.server_name or server.host))
+
+
+def _layer(tls: ssl.SSLContext, name: str) -> Tls:
+    try:
+        return Tls(tls, name)
+    except ValueError:
+        raise NotSent(f"no certificate can be for the name {name!r}") from None
 
 
 async def _tunnel(connection: Connection, server: Peer, proxy: Peer) -> None:

@@ -50,9 +50,11 @@ def is_address(url: str) -> bool:
     """Say whether this is the address of a host that speaks HTTP."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # Refuses what cannot be looked up: an empty part, and one of more than 63 characters.
     except ValueError:
         return False
+    return parts.scheme in ("http", "https") and bool(host) and port != 0
 
 
 def proxy_for(server: str) -> str | None:
