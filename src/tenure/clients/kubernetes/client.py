@@ -191,8 +191,26 @@ class KubernetesClient:
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict):
-            raise OutcomeUnknown(self.address, operation, f"{self.access.server} answered, but not with an object")
+            raise self.not_understood(operation)
         return said
+
+    def named(self, thing: Object, name: str, operation: str) -> Object:
+        """Return an object that was answered with, if it is the one of this name. Raises OutcomeUnknown if it cannot be."""
+        metadata = part_of(thing, "metadata")
+        if metadata.get("name") != name or not metadata.get("resourceVersion"):
+            raise self.not_understood(operation)
+        return thing
+
+    def not_understood(self, operation: str) -> OutcomeUnknown:
+        """Return what to raise for an answer that no API server gives to this."""
+        detail = f"{self.access.server} answered, but not with an object as Kubernetes has it: is that an API server?"
+        return OutcomeUnknown(self.address, operation, detail)
+
+
+def part_of(thing: object, name: str) -> dict[str, Any]:
+    """Return a part of an object that has parts itself; nothing, if that is not what stands there."""
+    part = thing.get(name) if isinstance(thing, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
 def _told(error: Lost) -> str:

@@ -36,9 +36,10 @@ class DocumentKeeper(ABC):
         self._check_open("fetch")
         name = self._name(key, "fetch")
         try:
-            return self._read(await self.client.get(f"{self._config_maps}/{name}", operation="fetch"), name)
+            found = await self.client.get(f"{self._config_maps}/{name}", operation="fetch")
         except NotThere:
             return None
+        return self._read(self.client.named(found, name, "fetch"), name)
 
     async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
         self._check_open("swap")
@@ -74,7 +75,7 @@ class DocumentKeeper(ABC):
             if version is None:
                 raise  # It is the namespace that is not there.
             return None
-        return Version(str(written["metadata"]["resourceVersion"]))
+        return Version(str(self.client.named(written, name, "swap")["metadata"]["resourceVersion"]))
 
     def _read(self, found: Object, name: str) -> Document:
         try:

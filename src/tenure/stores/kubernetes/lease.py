@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tenure.clients.kubernetes.client import Object
+from tenure.clients.kubernetes.client import Object, part_of
 from tenure.model import Bid, Holder, Incumbent, Token
 
 NOTE: Final = "tenure/incumbent"
@@ -25,6 +25,8 @@ CLOSED: Final = "tenure/closed"
 TRANSITIONS_MAX: Final = 2**31 - 1
 # What a Lease that does not say counts for: client-go's own default, so that nobody waits for ever or not at all.
 _DURATION_S: Final = 15
+# More than this is nonsense: nobody would live to see its end.
+DURATION_MAX_S: Final = 7 * 24 * 3600
 # As many digits as we write, and no more: Python refuses to read a number of thousands of them.
 _OURS: Final = re.compile(r"(?P<host>.+)/(?P<pid>[0-9]{1,10})/(?P<nonce>[^/#]+)#(?P<serial>[0-9]{1,18})", re.DOTALL)
 _VERSION: Final = re.compile(r"[0-9]{1,19}")
@@ -51,7 +53,7 @@ class Lease:
     __slots__ = ("_outside", "duration_s", "identity", "note", "record", "transitions", "version")
 
     def __init__(self, body: Object) -> None:
-        metadata, spec = _part(body, "metadata"), _part(body, "spec")
+        metadata, spec = part_of(body, "metadata"), part_of(body, "spec")
         # Who changed which field takes half of the room, and is kept by the API server if it is left out.
         metadata.pop("managedFields", None)
         # As text it takes a third of the room that it takes as dicts. A process may have thousands, each of which is read as
@@ -164,8 +166,8 @@ class Lease:
     def _copy(self) -> Object:
         """Return the whole with a record, metadata and annotations, whatever somebody made of those."""
         body = self.body
-        metadata = _part(body, "metadata")
-        return {**body, "metadata": {**metadata, "annotations": _part(metadata, "annotations")}}
+        metadata = part_of(body, "metadata")
+        return {**body, "metadata": {**metadata, "annotations": part_of(metadata, "annotations")}}
 
 
 def new_lease(name: str, namespace: str) -> Lease:
@@ -200,12 +202,12 @@ def number_of(version: object) -> int:
 
 def number_in(body: Object) -> int:
     """Return the version of a Lease as a number; 0: it is none."""
-    return number_of(_part(body, "metadata").get("resourceVersion"))
+    return number_of(part_of(body, "metadata").get("resourceVersion"))
 
 
 def _note_in(metadata: dict[str, Any], identity: str) -> Note:
     """Return what the bid in office says beside the record."""
-    text = _part(metadata, "annotations").get(NOTE)
+    text = part_of(metadata, "annotations").get(NOTE)
     if text is None:
         return _NO_NOTE
     try:
@@ -220,11 +222,6 @@ def _note_in(metadata: dict[str, Any], identity: str) -> Note:
         asked is True,
         token if type(token) is int and 0 < token <= _TOKEN_MAX else None,
     )
-
-
-def _part(of: dict[str, Any], name: str) -> dict[str, Any]:
-    part = of.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 def _whole_s(ttl_ns: int) -> int:

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tenure.clients.kubernetes import KubernetesClient, NotThere
-from tenure.clients.kubernetes.client import Object
+from tenure.clients.kubernetes.client import Object, part_of
 from tenure.errors import Refused
 from tenure.model import Holder
 from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
-from tenure.stores.kubernetes.lease import TRANSITIONS_MAX, Lease, new_lease
+from tenure.stores.kubernetes.lease import DURATION_MAX_S, TRANSITIONS_MAX, Lease, new_lease
 from tenure.stores.kubernetes.names import election_of
 from tenure.stores.kubernetes.sightings import Sighting, Sightings
 
@@ -17,7 +17,6 @@ from tenure.stores.kubernetes.sightings import Sighting, Sightings
 # that nobody needs otherwise.
 TRIAL: Final = "tenure-doctor"
 _PAGE: Final = "500"
-_DURATION_MAX_S: Final = 7 * 24 * 3600
 
 
 def traits_of(*, by_version: bool) -> Traits:
@@ -29,7 +28,7 @@ def traits_of(*, by_version: bool) -> Traits:
         expiry=Expiry.OBSERVER,
         token_source="the resourceVersion of the Lease when it was taken" if by_version else counted,
         ttl_min_ns=10**9,
-        ttl_max_ns=_DURATION_MAX_S * 10**9,
+        ttl_max_ns=DURATION_MAX_S * 10**9,
         # A Lease has whole seconds, so a ttl is rounded up; and a change is seen a moment after it was made.
         expiry_slack_ns=10**9,
     )
@@ -45,7 +44,10 @@ class Leases:
     async def identity(self) -> str:
         """Return what tells this namespace from all others that ever had its name."""
         found = await self._client.get(f"/api/v1/namespaces/{self._namespace}", operation="open")
-        return str(found["metadata"]["uid"])
+        uid = part_of(found, "metadata").get("uid")
+        if not isinstance(uid, str) or not uid:
+            raise self._client.not_understood("open")
+        return uid
 
     async def look(self, name: str, operation: str, within_s: float | None = None) -> Sighting:
         """Read a Lease as the cluster has it."""
@@ -54,7 +56,7 @@ class Leases:
             found = await self._client.get(f"{self.path}/{name}", operation=operation, within_s=within_s)
         except NotThere:
             return self._seen.see(name, None, mark)
-        return self._seen.see(name, Lease(found), mark)
+        return self._seen.see(name, Lease(self._client.named(found, name, operation)), mark)
 
     async def write(
         self, name: str, body: Object, *, operation: str, new: bool = False, within_s: float | None = None
@@ -65,7 +67,7 @@ class Leases:
             written = await self._client.create(self.path, body, operation=operation, within_s=within_s)
         else:
             written = await self._client.replace(f"{self.path}/{name}", body, operation=operation, within_s=within_s)
-        lease = Lease(written)
+        lease = Lease(self._client.named(written, name, operation))
         self._seen.see(name, lease, mark)
         return lease
 
@@ -86,9 +88,9 @@ class Leases:
 
     def check_sane(self, name: str, lease: Lease) -> None:
         """Raise Refused for a Lease that would not end in anybody's lifetime."""
-        if lease.duration_s > _DURATION_MAX_S:
+        if lease.duration_s > DURATION_MAX_S:
             detail = (
-                f"leaseDurationSeconds of Lease {name} is {lease.duration_s}, and more than {_DURATION_MAX_S} is nonsense: "
+                f"leaseDurationSeconds of Lease {name} is {lease.duration_s}, and more than {DURATION_MAX_S} is nonsense: "
                 f"put it right by kubectl edit lease {name}"
             )
             raise Refused(self._client.address, "claim", detail)
@@ -99,12 +101,15 @@ class Leases:
         params = {"limit": _PAGE}
         while True:
             page = await self._client.get(self.path, operation="elections", params=params)
-            for item in page.get("items") or []:
-                election = election_of(str(item["metadata"]["name"]))
-                if election is not None and election != TRIAL:
+            items = page.get("items")
+            if not isinstance(items, list) and not (items is None and isinstance(page.get("metadata"), dict)):
+                raise self._client.not_understood("elections")
+            for item in items or []:
+                election = election_of(str(part_of(item, "metadata").get("name", "")))
+                if election and election != TRIAL:
                     waiting = tuple(standbys.get(election, ()))
                     found.append(_status(election, Lease(item), waiting, by_version=by_version))
-            more = page.get("metadata", {}).get("continue")
+            more = part_of(page, "metadata").get("continue")
             if not more:
                 return sorted(found, key=lambda status: status.election)
             params["continue"] = str(more)
