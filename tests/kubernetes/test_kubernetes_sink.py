@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenure.clients.kubernetes import Conflict, NotThere
+from tenure.clients.kubernetes import NotThere
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken
 from tenure.model import Token
 from tenure.sinks import Bound, KubernetesSink, Verify
@@ -52,7 +52,7 @@ async def cut_off_before_writing(cluster: KubernetesCluster, term: Bound, value:
 
 
 class KubernetesSinkRig:
-    """Values as a list in a ConfigMap of each fence, which somebody has made before anything is written to it."""
+    """Values as a list in a ConfigMap of each fence, which was sealed by the first leader of all before anything is written."""
 
     def __init__(self, cluster: KubernetesCluster) -> None:
         self.cluster = cluster
@@ -63,10 +63,9 @@ class KubernetesSinkRig:
             yield sink
 
     async def write(self, client: KubernetesSink, term: Bound, value: str) -> None:
-        ledger = {"metadata": {"name": f"ledger-{_digits(term.fence)}"}}
-        async with operator(self.cluster.url) as by_hand:
-            with suppress(Conflict):  # It is there.
-                await by_hand.client.create(CONFIG_MAPS, ledger, operation="make")
+        async with KubernetesSink(self.cluster.url, LEDGER) as first:
+            with suppress(StaleToken):  # Somebody has sealed it, or written to it, since then.
+                await first.seal(term.fence, Token(1))
         await client.bind(term).update(LEDGER, appended(value))
 
     async def read_all(self, fence: str) -> list[str]:
@@ -221,6 +220,35 @@ async def test_a_fence_that_was_deleted_with_its_object_lets_nobody_write_before
             await sink.bind(term(5)).update("configmaps/fallen", lambda _: None)
 
 
+@pytest.mark.parametrize("kind", ["configmaps", "secrets"])
+async def test_a_fence_that_somebody_replaced_with_its_object_lets_nobody_write_before_it_is_sealed_again(
+    cluster: KubernetesCluster, kind: str
+) -> None:
+    bare = manifest("replaced", "theirs") if kind == "configmaps" else manifest("replaced", "dGhlaXJz")
+    bare["kind"] = {"configmaps": "ConfigMap", "secrets": "Secret"}[kind]
+    await by_kubectl(cluster, "create", "--filename=-", stdin=json.dumps(bare))
+    name, labelled = f"{kind}/replaced", {"labels": {"by": "leader"}}
+
+    def change(thing: dict[str, Any]) -> None:
+        thing["metadata"] |= labelled
+
+    async with KubernetesSink(cluster.url, name) as sink:
+        with pytest.raises(Refused, match="was never sealed"):
+            await sink.bind(term(5)).update(name, change)
+        await sink.seal("led", Token(6))
+        await sink.bind(term(6)).update(name, change)
+        # As a pipeline does with a file that knows nothing of fences.
+        await by_kubectl(cluster, "replace", "--filename=-", stdin=json.dumps(bare))
+        for token in (5, 6):  # The one that was succeeded, and the one that leads: nobody can tell them apart any more.
+            with pytest.raises(Refused, match=f"{name} has lost its fence, the annotation tenure/token, .*: seal it"):
+                await sink.bind(term(token)).update(name, change)
+        assert await by_kubectl(cluster, "get", name, "--output=jsonpath={.metadata.labels}") == ""
+        await sink.seal("led", Token(6))
+        await sink.bind(term(6)).update(name, change)
+        with pytest.raises(StaleToken, match="highest seen is 6"):
+            await sink.bind(term(5)).update(name, change)
+
+
 async def test_an_object_that_is_deleted_under_a_write_is_not_made_again_by_it(cluster: KubernetesCluster) -> None:
     # A Lease is of the few kinds that a replacement makes anew if there is none. It names the one that was read, so not here.
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "dropped"}}
@@ -231,6 +259,7 @@ async def test_an_object_that_is_deleted_under_a_write_is_not_made_again_by_it(c
         cluster.kubectl("delete", "lease", "dropped", "--ignore-not-found")
 
     async with KubernetesSink(cluster.url, "leases.coordination.k8s.io/dropped") as sink:
+        await sink.seal("led", Token(5))
         with pytest.raises(Refused, match='"dropped" not found'):
             await sink.bind(term(5)).update("leases.coordination.k8s.io/dropped", drop)
 

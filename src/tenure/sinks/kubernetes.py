@@ -5,8 +5,9 @@ the highest token seen, and ``tenure/fence`` says of which fence. A write reads 
 version that it has read. A successor's seal changes the version, so whatever an older leader sends afterwards finds another
 one, however long it was on its way; it looks again, and finds the larger token.
 
-The fence goes with its object. So only a seal makes what is not there: if a write did, somebody's ``kubectl delete`` would let
-a leader write that was succeeded long ago.
+The fence goes with its object. So only a seal makes what is not there, and only a seal marks what carries no token: if a write
+did, somebody's ``kubectl delete``, or ``kubectl replace`` with a file that has no annotations, would let a leader write that
+was succeeded long ago.
 
 The token also travels with each request, as its field manager ``tenure:TOKEN``. That is what the policy wants to see which
 ``tenure fence kubernetes`` prints; with it, the API server itself refuses what does not come through a sink.
@@ -20,13 +21,14 @@ from contextlib import contextmanager
 from copy import deepcopy
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from tenure.clients.kubernetes import Conflict, KubernetesClient, NotThere, settings_of
-from tenure.clients.kubernetes.client import Object
+from tenure.clients.kubernetes.client import Object, part_of
 from tenure.clients.kubernetes.resources import Resource
 from tenure.errors import ConfigError, Refused
 from tenure.model import TOKEN_MAX, Token
+from tenure.model import token as checked
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
 from tenure.sinks.kubernetes_policy import fenceable
@@ -63,7 +65,7 @@ class BoundKubernetes:
 
         ``name`` is as it was given to the sink. ``change`` is called with a copy of the object, and again with another one
         if somebody wrote meanwhile. It may build the object anew; its name and the annotations of tenure stay as they are.
-        An object that is not there is Refused: its fence went with it, and the next seal makes both anew.
+        An object that is not there is Refused, and so is one without a token: its fence is gone, and the next seal makes it anew.
         """
         return await self._sink.update(self._term, name, change)
 
@@ -113,18 +115,21 @@ class KubernetesSink(JudgingSink):
         """Have ``change`` alter an object under ``term``. Raises StaleToken, and changes nothing, if a larger token was here."""
         if name not in self._objects:
             raise ConfigError("object", name, f"is none of the sink's, which are {', '.join(self._objects)}")
-        return await self._write("write", name, term.fence, _checked(term.token), change)
+        return await self._write("write", name, term.fence, checked(term.token), change)
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the fence of every object to ``token`` (see ``Sink``)."""
         for name in self._objects:
-            await self._write("seal", name, fence, _checked(token), None)
+            await self._write("seal", name, fence, checked(token), None)
 
     async def _write(self, operation: str, name: str, fence: str, token: Token, change: Change | None) -> Object:
         resource = _resource(name, fence)
         for _ in range(_TRIES_MAX):
             found = await self._find(operation, resource, new=change is None)
             highest = self._highest(operation, name, fence, found)
+            if change is not None and not highest:
+                detail = f"{name} has lost its fence, the annotation {TOKEN}, or was never sealed: seal it first"
+                raise Refused(self._settings.address, operation, detail)
             await self.judge(fence, token, highest)
             if change is None and found is not None and highest == token:
                 return found
@@ -143,9 +148,9 @@ class KubernetesSink(JudgingSink):
         """Read an object. None: it is not there, and may be made."""
         try:
             with self._rights_of(resource):
-                return await self._client.get(
-                    resource.path(self._settings.namespace, resource.name), operation=operation
-                )
+                path = resource.path(self._settings.namespace, resource.name)
+                found = await self._client.get(path, operation=operation)
+                return self._client.named(found, resource.name, operation)
         except NotThere as error:
             if not resource.is_config_map:
                 raise
@@ -164,7 +169,7 @@ class KubernetesSink(JudgingSink):
             detail = f"{name} was changed into something without metadata: leave them there, or write them as Kubernetes has them"
             raise Refused(self._settings.address, operation, detail)
         if found is not None:
-            metadata.update({key: found["metadata"][key] for key in _OWN})
+            metadata.update({key: found["metadata"][key] for key in _OWN if key in found["metadata"]})
         metadata["annotations"] = annotations | marks
 
     async def _put(self, operation: str, resource: Resource, body: Object, token: Token, *, new: bool) -> Object | None:
@@ -199,7 +204,7 @@ class KubernetesSink(JudgingSink):
 
     def _highest(self, operation: str, name: str, fence: str, found: Object | None) -> int:
         """Return the highest token that an object has seen; 0: none."""
-        annotations: dict[str, Any] = (found or {}).get("metadata", {}).get("annotations") or {}
+        annotations = part_of(part_of(found, "metadata"), "annotations")
         of = annotations.get(FENCE, fence)
         if of != fence:
             detail = f"{name} belongs to the fence {of!r}, not {fence!r}: give each election an object of its own"
@@ -225,9 +230,3 @@ def _made(name: str) -> Object:
 def _digits(fence: str) -> str:
     """Return what stands for a fence in a name, which may have fewer characters than a fence."""
     return blake2b(fence.encode("utf-8", "surrogateescape"), digest_size=_DIGITS_BYTES).hexdigest()
-
-
-def _checked(token: int) -> Token:
-    if not 1 <= token <= TOKEN_MAX:
-        raise ConfigError("token", token, f"must lie between 1 and {TOKEN_MAX}")
-    return Token(token)
