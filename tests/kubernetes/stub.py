@@ -55,6 +55,13 @@ class Stub:
         self.tell({"type": what, "object": lease})
         return lease
 
+    def delete(self, name: str) -> None:
+        """Delete a Lease, as an operator does, and tell those who watch."""
+        self.version += 1
+        lease = self.leases.pop(name)
+        metadata = {**lease["metadata"], "resourceVersion": str(self.version)}
+        self.tell({"type": "DELETED", "object": {**lease, "metadata": metadata}})
+
     def tell(self, event: dict[str, Any]) -> None:
         """Tell those who watch from an earlier version than this."""
         self.events.append((self.version, event))

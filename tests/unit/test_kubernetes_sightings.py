@@ -87,6 +87,34 @@ def test_whoever_waits_is_told_of_a_change_and_of_a_deletion(seen: Sightings) ->
         news = sighting.news()
         seen.hear(what, "x", lease(version, renewed=str(version)))
         assert news.is_set()
+    assert sighting.lease is None
+
+
+def test_a_lease_that_is_deleted_under_its_holder_is_over_no_sooner(seen: Sightings, clock: VirtualClock) -> None:
+    sighting = see(seen, "x", lease(1))
+    clock.advance(DURATION_NS // 2)
+    for gone in (lambda: seen.hear("DELETED", "x", lease(2)), lambda: see(seen, "x", None)):
+        gone()
+        assert sighting.lease is None
+        assert sighting.over_at() == clock.now() + DURATION_NS - DURATION_NS // 2
+    seen.hear("ADDED", "x", lease(3, holder="bob"))
+    assert sighting.over_at() == clock.now() + DURATION_NS
+    seen.hear("MODIFIED", "x", lease(4, holder=""))
+    assert sighting.over_at() == 0
+
+
+def test_a_lease_that_is_deleted_when_nobody_holds_it_is_nobodys(seen: Sightings) -> None:
+    sighting = see(seen, "x", lease(1, holder=""))
+    seen.hear("DELETED", "x", lease(2, holder=""))
+    assert sighting.over_at() == 0
+
+
+def test_a_lease_that_would_never_end_is_over_when_it_is_deleted(seen: Sightings) -> None:
+    nonsense = lease(1).body
+    nonsense["spec"]["leaseDurationSeconds"] = 2**31 - 1
+    sighting = see(seen, "x", Lease(nonsense))
+    assert sighting.over_at() > 0
+    see(seen, "x", None)
     assert sighting.over_at() == 0
 
 

@@ -7,6 +7,10 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
+class Busy(Exception):
+    """Something else was under way for a place for as long as there was time, so nothing was begun."""
+
+
 class Place(Protocol):
     """Whatever one thing at a time is done to."""
 
@@ -29,9 +33,17 @@ class Turns:
         task.add_done_callback(lambda _: setattr(place, "busy", None))
         return await asyncio.shield(task)
 
-    async def passing(self, place: Place, work: Coroutine[Any, Any, T]) -> T:
-        """Do something likewise that may be given up half-way, with whoever waits for it. It needs no task of its own."""
-        await _free(place, work)
+    async def passing(self, place: Place, work: Coroutine[Any, Any, T], until_s: float) -> T:
+        """Do something likewise that may be given up half-way, with whoever waits for it. It needs no task of its own.
+
+        Raises Busy if its turn has not come by ``until_s``, a time of the event loop: what is before it may hang for longer.
+        """
+        if place.busy is not None:
+            try:
+                async with asyncio.timeout_at(until_s):
+                    await _free(place, work)
+            except TimeoutError:
+                raise Busy from None
         place.busy = ended = asyncio.get_running_loop().create_future()
         try:
             return await work

@@ -11,6 +11,8 @@ from tenure.stores.kubernetes.sightings import Sighting
 
 # All requests of one call have a third of the ttl: longer than the machine waits for it, and short enough for another try.
 _CALLS_PER_TTL: Final = 3
+# Everybody who waits hears of a release at the same moment. Spread over this, most of them hear who has won before they ask.
+_SPREAD_S: Final = 0.03
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +89,11 @@ class Places:
             if place.token is None:
                 waiting.setdefault(place.bid.election, []).append(place.bid.holder)
         return waiting
+
+
+def asks_after_s(chance: float) -> float:
+    """Return when to claim that has just become possible. ``chance`` is a number from 0 to 1 that each draws for itself."""
+    return chance * _SPREAD_S
 
 
 def deadline_s(bid: Bid) -> float:

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A Lease is over once *we* have seen no change of its record for its duration, by *our* clock. What its holder wrote as the
-   time of its last renewal counts for nothing: its clock is not ours.
+   time of its last renewal counts for nothing: its clock is not ours. A Lease that is deleted under its holder is over no
+   sooner: the holder hears of it with its next renewal, and leads until then. Only the holder itself need not wait.
 2. What is seen later is newer, also if it arrives before something older: an event that is overtaken by an answer must not
    hide that answer. Versions of one Lease are numbers that rise, until somebody puts a backup of the cluster back. So the
    answer to a question that was asked after everything else had been seen is the newest, whatever its number; and that
@@ -19,7 +20,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tenure.clock import Clock
-from tenure.stores.kubernetes.lease import TRANSITIONS_MAX, Lease
+from tenure.stores.kubernetes.lease import DURATION_MAX_S, TRANSITIONS_MAX, Lease
 
 _LOG: Final = logging.getLogger("tenure")
 # Of the elections that nobody stands in; each takes two kibibytes.
@@ -33,21 +34,28 @@ _HIGHEST: Final[OrderedDict[tuple[str, str], int]] = OrderedDict()
 class Sighting:
     """One Lease as it was last seen."""
 
-    __slots__ = ("_news", "lease", "mark", "seen_at", "user_count", "version")
+    __slots__ = ("_news", "deleted", "lease", "mark", "seen_at", "user_count", "version")
 
     def __init__(self) -> None:
         self.lease: Lease | None = None  # None: there is none
+        self.deleted: Lease | None = None  # the one that was there before, if there is none now
         self.version = 0  # of what was seen last; 0: something may have been missed, and whatever comes is newer
         self.mark = 0  # another number whenever something new was seen
         self.seen_at = 0  # when its record was first seen as it is
         self._news: asyncio.Event | None = None  # while somebody waits for some
         self.user_count = 0  # who stands or waits in this election
 
+    @property
+    def office(self) -> Lease | None:
+        """The Lease by which somebody may be in office: the one that is there, or else the one that was deleted."""
+        return self.deleted if self.lease is None else self.lease
+
     def over_at(self) -> int:
         """Return when whoever is in office is out of it, if nothing changes until then. 0: nobody is."""
-        if self.lease is None or not self.lease.identity:
+        office = self.office
+        if office is None or not office.identity:
             return 0
-        return self.seen_at + self.lease.duration_s * 10**9
+        return self.seen_at + office.duration_s * 10**9
 
     def is_news(self, lease: Lease) -> bool:
         """Say whether this is newer than what was seen before, and take it for the newest if so."""
@@ -142,7 +150,7 @@ class Sightings:
     def _update(self, name: str, sighting: Sighting, lease: Lease) -> None:
         if not sighting.is_news(lease):
             return
-        before, sighting.lease = sighting.lease, lease
+        before, sighting.lease, sighting.deleted = sighting.lease, lease, None
         if before is None or before.record != lease.record:
             sighting.seen_at = self._clock.now()
         if lease.transitions < self.highest(name):
@@ -155,6 +163,8 @@ class Sightings:
     def _gone(self, name: str, sighting: Sighting) -> None:
         if sighting.lease is not None:
             _LOG.warning("Lease %s was deleted; its tokens go on from %d", name, self.highest(name))
+            # What would never end is nonsense, and to delete it may have been the cure.
+            sighting.deleted = sighting.lease if sighting.lease.duration_s <= DURATION_MAX_S else None
         sighting.lease = None
         self._tell(sighting)
 

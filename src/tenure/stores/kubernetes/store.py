@@ -32,14 +32,12 @@ from tenure.stores.kubernetes.group import LeaseGroup, renewed_together
 from tenure.stores.kubernetes.lease import Lease, number_in
 from tenure.stores.kubernetes.leases import Leases, traits_of
 from tenure.stores.kubernetes.names import check_name
-from tenure.stores.kubernetes.places import Place, Places, deadline_s, left_s
+from tenure.stores.kubernetes.places import Place, Places, asks_after_s, deadline_s, left_s
 from tenure.stores.kubernetes.sightings import Sightings
-from tenure.stores.turns import Turns
+from tenure.stores.turns import Busy, Turns
 
 # How often something is written again because somebody else wrote meanwhile.
 _TRIES_MAX: Final = 10
-# Everybody who waits hears of a release at the same moment. Spread over this, most of them hear who has won before they ask.
-_JITTER_S: Final = 0.03
 
 
 class KubernetesStore(DocumentKeeper):
@@ -67,9 +65,10 @@ class KubernetesStore(DocumentKeeper):
 
     async def __aexit__(self, *_: object) -> None:
         self._open = False
-        await self._watch.end()
-        await self._turns.all_ended()
-        await self.client.__aexit__()
+        async with AsyncExitStack() as closing:  # Each step is taken, also if the one before it is cancelled.
+            closing.push_async_callback(self.client.__aexit__)
+            closing.push_async_callback(self._watch.end)
+            await self._turns.all_ended()
 
     @property
     def traits(self) -> Traits:
@@ -110,8 +109,7 @@ class KubernetesStore(DocumentKeeper):
         until_s = deadline_s(bid)
         for _ in range(_TRIES_MAX):
             lease, now = place.sighting.lease, self._clock.now()
-            free = now >= place.sighting.over_at()
-            done = False
+            office, free, done = place.sighting.office, now >= place.sighting.over_at(), False
             if lease is not None and lease.is_by(bid.holder):
                 if lease.serial > bid.serial:
                     return Wait(bid, self._incumbent(bid.election, lease))
@@ -120,11 +118,11 @@ class KubernetesStore(DocumentKeeper):
                     done = await self._write(place, self._kept(place, lease), lease, "claim", until_s) is not None
                 else:
                     done = await self._take(place, lease, until_s)
-            elif free:
+            elif free or office is None or office.is_by(bid.holder):
                 done = await self._take(place, lease, until_s)
-            elif fresh and lease is not None:
-                self._leases.check_sane(place.name, lease)
-                return Wait(bid, self._incumbent(bid.election, lease))
+            elif fresh:
+                self._leases.check_sane(place.name, office)
+                return Wait(bid, self._incumbent(bid.election, office))
             if done and place.token is not None:
                 return Grant(bid, place.token)
             await self._leases.look(place.name, "claim", left_s(until_s))
@@ -183,8 +181,11 @@ class KubernetesStore(DocumentKeeper):
         """Renew a tenure, as ``renew`` does, by this time of the event loop."""
         self._check_open("renew")
         place = self._places.find(grant.bid)
-        if place is not None and await self._turns.passing(place, self._renew(place, grant, until_s)):
-            return grant
+        try:
+            if place is not None and await self._turns.passing(place, self._renew(place, grant, until_s), until_s):
+                return grant
+        except Busy:
+            raise Unreachable(self.address, "renew", "another request about it does not end") from None
         return Ended(grant.bid, grant.token)
 
     async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
@@ -282,14 +283,14 @@ class KubernetesStore(DocumentKeeper):
         try:
             # In doubt, only claiming helps, which looks: a release may be among what was missed.
             while (left_ns := sighting.over_at() - self._clock.now()) > 0 and not sighting.in_doubt:
-                if sighting.lease is not None and sighting.lease.is_by(wait.bid.holder):
+                if sighting.office is not None and sighting.office.is_by(wait.bid.holder):
                     return  # It is in office itself, or was under another serial.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left_ns / 1e9):
                         await sighting.news().wait()
         finally:
             sighting.user_count -= 1
-        await asyncio.sleep(random.uniform(0, _JITTER_S))
+        await asyncio.sleep(asks_after_s(random.random()))
 
     async def read(self, election: str) -> Incumbent | None:
         sighting = await self._leases.look(self._check("read", election), "read")
