@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Self
 
+from tenure.stores.base import Traits
 from tenure.timing import Timing
 
 RTO_S: Final = 30.0  # The time in which work has to go on, where nobody has said another.
@@ -28,11 +29,24 @@ class Budget:
     discover_s: float
 
     @classmethod
-    def of(
-        cls, timing: Timing, *, elect_s: float = 1, load_s: float = 2, warm_s: float = 13, discover_s: float = 5
+    def of(  # noqa: PLR0913  (every part by name)
+        cls,
+        timing: Timing,
+        traits: Traits | None = None,
+        *,
+        elect_s: float = 1,
+        load_s: float = 2,
+        warm_s: float = 13,
+        discover_s: float = 5,
     ) -> Self:
-        """Return the budget for a timing: ``misses`` heartbeats tell that a leader is gone."""
-        return cls(timing.misses * timing.renew_every_ns / 1e9, elect_s, load_s, warm_s, discover_s)
+        """Return the budget for a timing on a store with these traits; None: on one that ends a lease with its ttl.
+
+        The lease of a leader that is gone goes on for the rest of its ttl, which is ``misses`` heartbeats as derived, and for
+        as long as the engine takes beyond that: on Consul as shipped a whole ttl more, and the lock-delay.
+        """
+        slack_ns = 0 if traits is None else traits.slack_ns(timing.ttl_ns)
+        detect_ns = timing.ttl_ns - timing.renew_every_ns + slack_ns
+        return cls(detect_ns / 1e9, elect_s, load_s, warm_s, discover_s)
 
     @property
     def total_s(self) -> float:
