@@ -82,7 +82,9 @@ class Desk:
         traits, ttl_ns = store.traits, self.timing.ttl_ns
         if not traits.ttl_min_ns <= ttl_ns <= traits.ttl_max_ns:
             rule = f"must lie between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} s for {store.address}"
-            raise ConfigError("ttl", f"{ttl_ns / 1e9:g} s", rule)
+            # Where a shorter one can be had, the store knows how.
+            fix = f"a longer ttl{getattr(store, 'shorter_ttl', '')}" if ttl_ns < traits.ttl_min_ns else "a shorter ttl"
+            raise ConfigError("ttl", f"{ttl_ns / 1e9:g} s", f"{rule}: use {fix}")
         taken = _TAKEN.setdefault((self.office.pid, self._identity), set())
         if self in taken:
             rule = "this holder stands already: use one Election, with a holder of its own, for each candidate"

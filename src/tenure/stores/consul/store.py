@@ -38,6 +38,7 @@ class ConsulStore(SharingStore[Place, Session]):
     """Elections in Consul: ``async with ConsulStore(client) as store``."""
 
     _over, _tries_max = SessionGone, _TRIES_MAX
+    shorter_ttl: Final = ", or lower session_ttl_min on the servers"  # what else there is to do for who wants one
 
     def __init__(self, client: ConsulClient, *, clock: Clock | None = None) -> None:
         super().__init__(client, BootClock() if clock is None else clock)
