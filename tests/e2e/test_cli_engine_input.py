@@ -163,10 +163,12 @@ def test_a_server_of_the_old_etcd_or_of_the_web_is_told_from_an_etcd(told: Tell)
 
 def test_a_server_of_the_web_is_told_from_a_zookeeper(told: Tell) -> None:
     with web_server() as port:
-        check_told(told(f"zookeeper://127.0.0.1:{port}"), f"127.0.0.1:{port}")
+        check_told(told(f"zookeeper://127.0.0.1:{port}"), f"127.0.0.1:{port}", "no ZooKeeper", "check host and port")
 
 
-@pytest.mark.parametrize(("scheme", "said"), [("etcd", "no gRPC"), ("zookeeper", "ZooKeeper"), ("consul", "HTTP")])
+@pytest.mark.parametrize(
+    ("scheme", "said"), [("etcd", "no gRPC"), ("zookeeper", "not ZooKeeper's"), ("consul", "HTTP")]
+)
 def test_a_server_that_speaks_of_something_else_is_told_from_an_engine(told: Tell, scheme: str, said: str) -> None:
     with talking_server() as port:
         check_told(told(f"{scheme}://127.0.0.1:{port}"), f"127.0.0.1:{port}", said)
@@ -180,8 +182,8 @@ def test_tls_on_one_side_only_is_told_with_the_scheme_that_is_right(told: Tell, 
 
 def test_tls_on_one_side_only_of_a_zookeeper_is_told(told: Tell, tmp_path: Path) -> None:
     with ZooKeeperEnsemble(1) as plain, ZooKeeperEnsemble(1, tls=Tls(tmp_path)) as encrypted:
-        check_told(told(f"zookeepers://{plain.endpoints[0]}"), "TLS")
-        check_told(told(f"zookeeper://{encrypted.endpoints[0]}"), "TLS")
+        check_told(told(f"zookeepers://{plain.endpoints[0]}"), "does not speak TLS", "use zookeeper://")
+        check_told(told(f"zookeeper://{encrypted.endpoints[0]}"), "TLS", "zookeepers://")
 
 
 @pytest.mark.parametrize("kind", [EtcdCluster, ZooKeeperEnsemble], ids=lambda kind: kind.engine)

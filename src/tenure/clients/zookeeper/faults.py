@@ -23,13 +23,13 @@ _WORDS: Final[dict[int, str]] = {
 _CONNECTION: Final = (-4, -5, -7)  # lost, garbled, late: what the server says of its own way to the leader
 _NOT_NOW: Final = (Code.SESSION_MOVED, -127)  # the session is at another server by now; too many ask at once
 _REASONS: Final[dict[type[Exception], str]] = {
-    TimeoutError: "no answer",
+    TimeoutError: "no answer: it is down, cut off or no ZooKeeper: check host and port",
     UnicodeError: "no such host",  # some names cannot even be asked for
     socket.gaierror: "no such host",
     ConnectionRefusedError: "nothing listens there",
     Fault: "it did not accept user and password",
     LinkLost: "it hung up while we logged in: it stopped, or did not accept user and password",
-    ValueError: "what it says is not ZooKeeper's protocol",
+    ValueError: "what it says is not ZooKeeper's protocol: check host and port",
 }
 
 
@@ -71,13 +71,16 @@ def told(address: str, operation: str) -> Iterator[None]:
         raise Unreachable(address, operation, over.why) from over
 
 
-def why_not(error: Exception) -> str:
+def why_not(error: Exception, *, over_tls: bool = False) -> str:
     """Say in a few words why a server could not be reached."""
+    if over_tls and isinstance(error, TimeoutError):
+        return "no answer: it does not speak TLS (then use zookeeper://), is down, cut off or no ZooKeeper: check host and port"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not to be trusted ({error.verify_message}): check ca="
     if isinstance(error, ssl.SSLError):
-        return f"it does not speak TLS, or not with us ({error.reason or error}): check the scheme, cert= and key="
+        reason = error.reason or error
+        return f"it does not speak TLS (then use zookeeper://), or not with us ({reason}): check cert= and key="
     for kind, words in _REASONS.items():
         if isinstance(error, kind):
             return words
-    return (error.strerror if isinstance(error, OSError) else "") or str(error) or "it hung up: does it speak TLS?"
+    return (error.strerror if isinstance(error, OSError) else "") or str(error) or "it hung up"

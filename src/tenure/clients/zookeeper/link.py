@@ -139,7 +139,7 @@ class Link(asyncio.Protocol):
                 self._hear(bytes(self._buffer[start + _LENGTH.size : end]))
                 start = end
         except (ValueError, struct.error, LookupError) as error:
-            self.abort(f"what it says is not ZooKeeper's protocol: {error}")
+            self.abort(f"what it says is not ZooKeeper's protocol ({error}): check host and port")
         del self._buffer[:start]
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -22,13 +22,18 @@ async def reach(
     loop = asyncio.get_running_loop()
     host, _, port = endpoint.rpartition(":")
     host = host.strip("[]")
-    transport, link = await loop.create_connection(
-        lambda: Link(clock, on_event),
-        host,
-        int(port),
-        ssl=settings.tls,
-        server_hostname=host if settings.tls is not None else None,
-    )
+    try:
+        transport, link = await loop.create_connection(
+            lambda: Link(clock, on_event),
+            host,
+            int(port),
+            ssl=settings.tls,
+            server_hostname=host if settings.tls is not None else None,
+        )
+    except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError) as error:
+        # A ZooKeeper that does not speak TLS takes its first bytes for the length of a message, and hangs up.
+        why = "it hung up at once" + (": if that port does not speak TLS, use zookeeper://" if settings.tls else "")
+        raise ConnectionError(why) from error
     reached = False
     try:
         link.greet(hello)

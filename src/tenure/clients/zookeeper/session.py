@@ -213,7 +213,7 @@ class Session:
                 async with asyncio.timeout(min(self._settings.timeout_s, self._patience_s)):
                     return await self._reach(endpoint)
             except (OSError, ValueError, Fault, LinkLost) as error:
-                self._troubles[endpoint] = why_not(error)
+                self._troubles[endpoint] = why_not(error, over_tls=self._settings.tls is not None)
             self._endpoints.append(self._endpoints.pop(0))
         return None
 
