@@ -6,6 +6,7 @@ The name is all that they are told. Nobody is told that others are of another ki
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -105,6 +106,26 @@ def test_tenure_run_waits_for_an_etcdctl_elect_of_the_same_name(cluster: EtcdClu
             they.resign()
             assert run.wait(30) == 0
         assert ran.exists()
+
+
+def test_an_etcdctl_elect_waits_for_a_tenure_run_of_the_same_name(cluster: EtcdCluster) -> None:
+    program = str(Path(sys.executable).parent / "tenure")
+    command = [program, "run", "--json", "--store", cluster.url, "y", "--", "cat"]  # until its standard input ends
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdin is not None
+        assert run.stderr is not None
+        try:
+            events = (json.loads(line)["event"] for line in run.stderr)
+            assert next(event for event in events if event != "log") == "elected"
+            with start_peer("etcdctl", "elect", cluster, "y", "they") as they:
+                they.campaign()
+                they.wait_standing()
+                ends_at_ns = time.monotonic_ns()
+                run.stdin.close()
+                assert they.wait_leading().at_ns > ends_at_ns
+                assert run.wait(30) == 0
+        finally:
+            run.terminate()
 
 
 def test_we_share_an_election_with_a_go_program_over_mutual_tls(tmp_path: Path) -> None:
