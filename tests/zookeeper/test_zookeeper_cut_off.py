@@ -43,6 +43,7 @@ from tests.zookeeper.zookeeper_rig import (
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 ROUNDS = 10
+TRIES_MAX = 30  # A busy machine may cost a leader its tenure before it is cut off.
 FREEZES = 3
 TIMING = Timing.of(ttl=1)
 
@@ -87,7 +88,7 @@ async def ours(election: str, follower: Node, others: str, phase: float) -> bool
         believed_until = term._term.valid_until
         await until_so(lambda: term._term.valid_until > believed_until or bool(ada.left))
         await anyio.sleep(phase * TIMING.renew_every_ns / 1e9)
-        led = ada.term is not None
+        led = ada.term is term and isinstance(answer, Wait)
         await to_thread.run_sync(follower.partition, "peers")
         if isinstance(answer, Wait):
             await takes_over(other, answer)
@@ -146,21 +147,24 @@ async def follows_again(follower: Node) -> bool:
         return False
 
 
+@pytest.mark.timeout(600)
 async def test_a_tenure_lapses_before_the_next_one_begins_where_kazoos_lock_is_held_twice(
     isolated: ZooKeeperEnsemble,
 ) -> None:
-    led_count = held_twice_count = 0
-    for number in range(ROUNDS):
+    led_count = held_twice_count = number = 0
+    while led_count < ROUNDS:  # Each of them with a leader that led when it was cut off; others are not counted.
+        number += 1
+        assert number <= TRIES_MAX, f"only {led_count} of {TRIES_MAX} leaders led for long enough to be cut off"
         follower, others = await a_follower(isolated)
         phase = random.random() if number % 2 else 0.0  # anywhere between two renewals, or just after one
         async with asyncio.TaskGroup() as tasks:
             control = tasks.create_task(kazoos(f"/cut-off/kazoo-{number}", follower, others))
-            led_count += await ours(f"cut-off/{number}", follower, others, phase)
-        held_twice_count += control.result()
+            led = await ours(f"cut-off/{number}", follower, others, phase)
+        led_count += led
+        held_twice_count += led and control.result()
         await to_thread.run_sync(follower.heal)
         await until(partial(follows_again, follower))
-    assert held_twice_count > 0
-    assert led_count > 0
+    assert held_twice_count > 0  # in a round that counts
 
 
 async def test_a_follower_that_is_cut_off_does_not_tell_who_led_before(isolated: ZooKeeperEnsemble) -> None:
