@@ -25,12 +25,16 @@ def fenced_engine(engine: "Engine", term: Bound) -> "Engine":
     sealed, as an election does for its sinks; this never raises the fence. AUTOCOMMIT is refused at the end of the first
     transaction, which is too late for what that one wrote. Transactions in two phases are refused: what was prepared is committed
     later, when nothing checks a token any more. Does not fence COMMIT as text, nor
-    ``commit_prepared``.
+    ``commit_prepared``. On SQLite only by pysqlite; there each transaction has the write lock from its first statement.
     """
     with needed("sqlalchemy", "sqlalchemy"):
         from sqlalchemy import event, text  # noqa: PLC0415  (only if it is used)
-    dialect = _dialect_of(engine)
     fence, token = term.fence, checked(term.fence, term.token)
+    if engine.dialect.name == "sqlite":
+        from tenure.sinks.sqlite.on_sqlalchemy import fenced_sqlite  # noqa: PLC0415  (only if it is used)
+
+        return fenced_sqlite(engine, fence, token)
+    dialect = _dialect_of(engine)
     (show, shown), (check, asked) = dialect.engine_words(fence, token)
     show_clause, check_clause = text(show), text(check)
     fenced = engine.execution_options()
@@ -78,7 +82,7 @@ def _dialect_of(engine: "Engine") -> Dialect:
 
             return MySQLDialect(engine.url.database or "")
         case name:
-            raise ConfigError("engine", name, "must be PostgreSQL, MySQL or MariaDB")
+            raise ConfigError("engine", name, "must be PostgreSQL, MySQL, MariaDB or SQLite")
 
 
 def _code_of(error: BaseException) -> str:
