@@ -44,36 +44,43 @@ async def _closed(mark: Any) -> None:
         await ended
 
 
-async def the_mark_says_so(mark: Any, node: Node, fence: str) -> None:
+async def told_by(mark: Any, node: Node, fence: str) -> list[BaseException | None]:
+    """Ask a mark in a server that is frozen, and then in one that runs on."""
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(admit(mark, fence, Token(3), None) for _ in range(AT_ONCE)))
         with frozen(node):
             # A known token, which is only read; and a new one, which would be sealed.
             asked = [admit(mark, fence, Token(token), None) for token in (3, 4) * AT_ONCE]
             told = await asyncio.gather(*asked, return_exceptions=True)
-        assert all(isinstance(error, StoreError) for error in told), told
-        assert any(isinstance(error, Unreachable) for error in told), told
-        assert "in time" in str(told[0])
         await admit(mark, fence, Token(5), None)
     await _closed(mark)
+    return told
+
+
+def check(told: list[BaseException | None]) -> None:
+    assert all(isinstance(error, StoreError) for error in told), told
+    assert any(isinstance(error, Unreachable) for error in told), told
+    assert "in time" in str(told[0])
 
 
 @pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink, PsycopgSink])
 def test_a_mark_in_a_frozen_postgresql_says_in_time_that_it_cannot_be_asked(
     kind: Any, postgresql: PostgresCluster
 ) -> None:
-    async def run() -> None:
-        await the_mark_says_so(kind(postgresql.url, wait_s=0.2), postgresql.nodes[0], f"frozen/{kind.__name__}")
+    async def run() -> list[BaseException | None]:
+        return await told_by(kind(postgresql.url, wait_s=0.2), postgresql.nodes[0], f"frozen/{kind.__name__}")
 
-    asyncio.run(run())
+    check(told := asyncio.run(run()))
+    assert len(told) == 2 * AT_ONCE
 
 
 @pytest.mark.parametrize("kind", [MySQLSink, PyMySQLSink])
 def test_a_mark_in_a_frozen_mariadb_says_in_time_that_it_cannot_be_asked(kind: Any, mariadb: MariaDbCluster) -> None:
-    async def run() -> None:
-        await the_mark_says_so(kind(mariadb.url, wait_s=0.2), mariadb.nodes[0], f"frozen/{kind.__name__}")
+    async def run() -> list[BaseException | None]:
+        return await told_by(kind(mariadb.url, wait_s=0.2), mariadb.nodes[0], f"frozen/{kind.__name__}")
 
-    asyncio.run(run())
+    check(told := asyncio.run(run()))
+    assert len(told) == 2 * AT_ONCE
 
 
 def test_a_service_whose_mark_is_in_a_frozen_server_answers_503(postgresql: PostgresCluster) -> None:
