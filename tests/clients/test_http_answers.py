@@ -114,7 +114,8 @@ def test_rubbish_is_judged_alike_however_it_is_cut_and_its_end_is_never_guessed(
     assert seen[0] == seen[1]
     # What is not over says so when the connection ends, unless nothing but that could be its end.
     told = {"content-length", "transfer-encoding"} & whole.headers.keys()
-    assert whole.ended() == (whole.done or (whole.begun and not told))
+    over = whole.done or (whole.begun and not told)
+    assert whole.ended() == over
 
 
 def _read(pieces: list[bytes]) -> Reading | None:
