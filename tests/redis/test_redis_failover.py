@@ -1,6 +1,7 @@
 """What Redis loses, shown on real servers, and what a fence makes of it: why these stores are best effort."""
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from tenure.sinks import SQLiteSink
 from tenure.stores.redis import RedisStore, from_url
 from tenure.testing.engines import Node, RedisCluster, RedisSentinels
 from tenure.testing.engines.processes import wait_for
+from tenure.testing.sink_rig import Term
 
 PASSWORD = "s3cret"
 TTL_NS = 600 * 10**9  # Longer than any failover takes on a busy machine.
@@ -81,6 +83,23 @@ async def fail_over(servers: RedisCluster, sentinels: RedisSentinels, unheard: G
     assert told == ["0", str(unheard.token - claims)]
 
 
+async def written(sink: SQLiteSink, fence: str, grant: Grant) -> None:
+    """Write a row under the token of a grant."""
+
+    def write(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE IF NOT EXISTS entries (token INTEGER)")
+        connection.execute("INSERT INTO entries VALUES (?)", (grant.token,))
+
+    await sink.run(Term(fence, grant.token), write)
+
+
+async def entries(sink: SQLiteSink, fence: str, leader: Grant) -> list[int]:
+    def read(connection: sqlite3.Connection) -> list[int]:
+        return [token for (token,) in connection.execute("SELECT token FROM entries ORDER BY rowid")]
+
+    return await sink.run(Term(fence, leader.token), read)
+
+
 def test_a_promoted_replica_has_lost_the_office_and_its_token_and_the_fence_refuses_the_newer_leader(
     servers: RedisCluster, sentinels: RedisSentinels, tmp_path: Path
 ) -> None:
@@ -100,8 +119,12 @@ def test_a_promoted_replica_has_lost_the_office_and_its_token_and_the_fence_refu
                 sink = SQLiteSink(tmp_path / "books.db")
                 fence = f"{bob_store.identity}/office"
                 await sink.seal(fence, ada.token)
+                await written(sink, fence, ada)
                 with pytest.raises(StaleToken):  # Nothing stale is accepted: and nothing of the newer leader either.
                     await sink.seal(fence, bob.token)
+                with pytest.raises(StaleToken):
+                    await written(sink, fence, bob)
+                assert await entries(sink, fence, ada) == [ada.token]
 
     asyncio.run(run())
 
@@ -142,9 +165,14 @@ def test_a_standby_that_had_seen_the_lost_token_goes_on_above_it_and_the_fence_g
             sink = SQLiteSink(tmp_path / "books.db")
             fence = f"{eve_store.identity}/office"
             await sink.seal(fence, ada.token)
+            await written(sink, fence, ada)
             await sink.seal(fence, eve.token)
             with pytest.raises(StaleToken):
                 await sink.seal(fence, ada.token)
+            with pytest.raises(StaleToken, match=f"token {ada.token} is stale: the highest seen is {eve.token}"):
+                await written(sink, fence, ada)  # Her lease has not ended, and she was told nothing.
+            await written(sink, fence, eve)
+            assert await entries(sink, fence, eve) == [ada.token, eve.token]
 
     asyncio.run(run())
 
