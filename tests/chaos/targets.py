@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import tenure
 from tenure.sinks import Sink
+from tests.chaos.more_triggers import MySQLTriggerTarget, SQLiteTriggerTarget
 from tests.chaos.triggers import TriggerTarget
 from tests.chaos.worker import WorkerTarget
 
@@ -274,6 +275,8 @@ TARGETS: dict[str, Any] = {
     "postgresql": PostgresTarget,
     "pg-trigger": TriggerTarget,
     "mysql": MySQLTarget,
+    "mysql-trigger": MySQLTriggerTarget,
+    "sqlite-trigger": SQLiteTriggerTarget,
     "redis": RedisTarget,
     "files": FileTarget,
     "s3": S3Target,

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.game import Game, play
+from tests.chaos.more_triggers import InMySQLTriggers, InSQLiteTriggers
 from tests.chaos.outside import InS3
 from tests.chaos.place import Place, descents
-from tests.chaos.places import PLACES, STORES, InPostgres
+from tests.chaos.places import PLACES, STORES, InMariaDb, InPostgres
 from tests.chaos.results import Cell, Record, record_row
 from tests.chaos.triggers import InTriggers
 
@@ -29,9 +30,14 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("matrix")
         found = {kind: stack.enter_context(start(folder, 1)) for kind, start in PLACES.items()}
-        in_postgres = found["postgresql"]
+        in_postgres, in_mysql = found["postgresql"], found["mysql"]
         assert isinstance(in_postgres, InPostgres)
-        yield found | {"pg-trigger": InTriggers(in_postgres.cluster)}
+        assert isinstance(in_mysql, InMariaDb)
+        yield found | {
+            "pg-trigger": InTriggers(in_postgres.cluster),
+            "mysql-trigger": InMySQLTriggers(in_mysql.cluster),
+            "sqlite-trigger": InSQLiteTriggers(folder),
+        }
 
 
 def heading(kind: str, place: Place) -> str:
