@@ -84,6 +84,18 @@ async def test_a_place_that_was_due_and_whose_claim_came_to_nothing_is_given_up(
         assert await renewed(other, before) == before
 
 
+async def test_a_claim_that_comes_just_as_its_place_is_due_keeps_it(ensemble: ZooKeeperEnsemble) -> None:
+    async with from_url(ensemble.url) as store, from_url(ensemble.url) as other:
+        await wins(other, bid("due/just"))
+        asked = (await waits(store, bid("due/just"))).bid
+        node = place_of(store, asked).node
+        place_of(store, asked).heard_at -= asked.ttl_ns
+        store._roster._sweep_now()
+        await waits(store, asked)
+        await all_done(store)
+        assert place_of(store, asked).node == node
+
+
 async def test_a_claim_whose_bid_is_released_meanwhile_is_not_granted(ensemble: ZooKeeperEnsemble) -> None:
     async with behind_a_proxy(ensemble) as (proxy, store):
         asked = (await wins(store, bid("due/released"))).bid

@@ -248,8 +248,9 @@ class Roster:
         self._sweep = asyncio.get_running_loop().call_later(delay_s, self._sweep_now)
 
     def _is_due(self, place: Place) -> bool:
-        """Say whether nobody has asked for a place for as long as it lasts."""
-        return not place.watch_count and self._clock.now() >= place.ends_at()
+        """Say whether nobody has asked for a place for as long as it lasts, and nobody is about to."""
+        asked_for = place.watch_count > 0 or place.standing is not None
+        return not asked_for and self._clock.now() >= place.ends_at()
 
     def _sweep_now(self) -> None:
         self._sweep = None
