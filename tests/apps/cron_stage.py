@@ -9,6 +9,7 @@ from typing import Any
 
 from tenure import Election, MemoryStore
 from tenure.apps.cron import Cron, Job, Run
+from tenure.apps.cron.jobs import Key
 from tenure.apps.cron.records import Record, Records
 from tenure.apps.cron.tenancy import Tells
 from tenure.apps.ledger.opening import open_ledger
@@ -39,8 +40,8 @@ class Stage:
         self.fence = ""
 
     @asynccontextmanager
-    async def office(self, *jobs: Job, **settings: Any) -> AsyncIterator[Cron]:
-        """Be in office for as long as the block lasts, and let what is under way end."""
+    async def office(self, *jobs: Job, is_lost: bool = False, **settings: Any) -> AsyncIterator[Cron]:
+        """Be in office for as long as the block lasts, and let what is under way end; or be lost, and leave it as it is."""
         cron = Cron(self.ledger, jobs, tells=self.told, now_ms=lambda: self.now_ms, **settings)
 
         async def body(term: Any) -> None:
@@ -50,8 +51,9 @@ class Stage:
         leading = asyncio.create_task(self.election.lead(body, sinks=[self.ledger]))
         try:
             yield cron
-            cron.drain()
-            await leading
+            if not is_lost:
+                cron.drain()
+                await leading
         finally:
             leading.cancel()
             await asyncio.wait([leading])
@@ -94,7 +96,7 @@ def play(tmp_path: Path, test: Callable[[Stage], Awaitable[None]]) -> None:
     async def bounded() -> None:
         stage = Stage(tmp_path)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await test(stage)
         finally:
             await stage.ledger.close()
@@ -104,6 +106,10 @@ def play(tmp_path: Path, test: Callable[[Stage], Awaitable[None]]) -> None:
 
 def settled(count: int) -> Callable[[list[Record]], bool]:
     return lambda runs: len([run for run in runs if run.state not in ("pending", "running")]) == count
+
+
+def has(key: Key, state: str) -> Callable[[list[Record]], bool]:
+    return lambda runs: any(run.key == key and run.state == state for run in runs)
 
 
 async def nothing(_: Run) -> None:

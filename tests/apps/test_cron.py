@@ -3,14 +3,18 @@
 import asyncio
 import sqlite3
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from anyio import to_thread
 
 from tenure.apps.cron import At, Cron, Every, Job, Run
+from tenure.apps.cron.calls import Calls
+from tenure.apps.cron.jobs import Key
 from tenure.apps.ledger.opening import open_ledger
 from tenure.errors import ConfigError
 from tenure.model import Token
@@ -66,6 +70,31 @@ def test_a_function_that_does_what_it_must_not_has_failed(
         assert detail in run.detail
 
     play(tmp_path, test)
+
+
+def test_a_function_in_a_thread_is_waited_for_when_its_run_is_cut_short() -> None:
+    async def test() -> None:
+        here, on = threading.Event(), threading.Event()
+        ended: list[str] = []
+
+        def wait(_: Run) -> None:
+            here.set()
+            on.wait(60)
+            ended.append("ended")
+
+        run = Run(Key("j", NOON_MS), 1, cast("Any", None))
+        calling = asyncio.create_task(Calls(1).run(wait, run, None))
+        await to_thread.run_sync(here.wait)
+        calling.cancel()
+        for _ in range(50):  # Nothing that it could do needs as many turns of the loop.
+            await asyncio.sleep(0)
+        assert not calling.done()
+        on.set()
+        await asyncio.wait([calling])
+        assert calling.cancelled()
+        assert ended == ["ended"]
+
+    asyncio.run(test())
 
 
 def test_what_people_trigger_and_pause_is_seen_by_who_is_in_office(tmp_path: Path) -> None:

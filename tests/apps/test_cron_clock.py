@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from tenure.apps.cron import Every, Job, Run
+from tenure.apps.cron import At, Every, Job, Run
+from tenure.apps.cron.due import jitter_ms
 from tenure.apps.cron.jobs import Key
 from tenure.apps.cron.schedule import iso
 from tenure.apps.ledger.base import Entry
-from tests.apps.cron_stage import MINUTE_MS, NOON_MS, Stage, nothing, play, settled
+from tests.apps.cron_stage import MINUTE_MS, NOON_MS, Stage, has, nothing, play, settled
 
 
 def test_what_was_due_while_nobody_was_in_office_is_run_as_each_job_says(tmp_path: Path) -> None:
@@ -123,5 +124,76 @@ def test_a_clock_that_was_ahead_for_long_is_told_of_with_what_helps(tmp_path: Pa
             runs = await stage.until(settled(len(before) + 1))
         assert {run.key for run in runs} - before == {Key("j", NOON_MS + 151 * MINUTE_MS)}
         assert {run.attempt for run in runs} == {1}
+
+    play(tmp_path, test)
+
+
+def test_a_run_with_jitter_does_not_begin_before_its_time(tmp_path: Path) -> None:
+    async def test(stage: Stage) -> None:
+        key = Key("later", NOON_MS + MINUTE_MS)
+        late_ms = jitter_ms(key, MINUTE_MS)
+        assert 1000 < late_ms < MINUTE_MS - 1000
+        jobs = [
+            Job("later", At(key.scheduled_ms), nothing, jitter_s=60),
+            Job("tick", Every(100), nothing, catch_up="all", catch_up_limit=1),
+        ]
+
+        async def tick(at_ms: int) -> None:
+            """Return when what is due by then has begun, and what became due with it has had the chance to."""
+            for more_ms in (0, 100):
+                stage.now_ms = (at_ms + more_ms) // 100 * 100
+                await stage.until(has(Key("tick", stage.now_ms), "completed"))
+
+        async with stage.office(*jobs):
+            await stage.known("later", "tick")
+            await tick(key.scheduled_ms)
+            await tick(key.scheduled_ms + late_ms - 200)
+            [early] = [run for run in await stage.runs() if run.key == key]
+            assert (early.state, early.attempt, early.not_before_ms) == ("pending", 0, key.scheduled_ms + late_ms)
+            stage.now_ms = key.scheduled_ms + late_ms - 1
+            await stage.ledger.ask(stage.records.triggered(jobs[1], stage.now_ms))
+            await stage.until(lambda runs: any(run.origin == "person" and run.state == "completed" for run in runs))
+            stage.now_ms += 1
+            runs = await stage.until(has(key, "completed"))
+        [run] = [run for run in runs if run.key == key]
+        assert run.started_ms == key.scheduled_ms + late_ms
+
+    play(tmp_path, test)
+
+
+def test_a_moment_that_was_moved_and_has_passed_is_told_as_missed(tmp_path: Path) -> None:
+    async def test(stage: Stage) -> None:
+        seen: list[Key] = []
+
+        async def note(run: Run) -> None:
+            seen.append(run.key)
+
+        async with stage.office(Job("move", At(NOON_MS + MINUTE_MS), note)):
+            await stage.known("move")
+        stage.now_ms += 3 * MINUTE_MS
+        moved = Key("move", NOON_MS + 2 * MINUTE_MS)
+        async with stage.office(Job("move", At(moved.scheduled_ms), note)):
+            assert await stage.heard("missed") == f"{moved} is missed: its time had passed when it was first seen"
+            told = await stage.heard("changed")
+        assert told == f"move is now due at {iso(moved.scheduled_ms)}, which has passed"
+        [run] = await stage.runs()
+        assert (run.key, run.state, run.attempt) == (moved, "abandoned", 0)
+        stage.told.events.clear()
+        async with stage.office(Job("move", At(NOON_MS + 4 * MINUTE_MS), note)):
+            assert (await stage.heard("changed")).endswith(", from here on")
+            stage.now_ms += MINUTE_MS
+            await stage.until(lambda runs: any(run.state == "completed" for run in runs))
+        assert seen == [Key("move", NOON_MS + 4 * MINUTE_MS)]
+        assert not [event for event, _ in stage.told.events if event == "missed"]
+
+    play(tmp_path, test)
+
+
+def test_a_moment_that_had_passed_when_its_job_was_first_seen_is_told_as_missed(tmp_path: Path) -> None:
+    async def test(stage: Stage) -> None:
+        async with stage.office(Job("old", At(NOON_MS - MINUTE_MS), nothing)):
+            told = await stage.heard("missed")
+        assert told == f"old@{iso(NOON_MS - MINUTE_MS)} is missed: its time had passed when this job was first seen"
+        assert [run.state for run in await stage.runs()] == ["abandoned"]
 
     play(tmp_path, test)

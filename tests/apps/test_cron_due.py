@@ -108,3 +108,15 @@ def test_jitter_follows_from_the_key_and_stays_within_its_bound(at_ms: int, most
     assert 0 <= jitter_ms(Key("j", at_ms), most_ms) <= most_ms
     assert jitter_ms(Key("j", at_ms), most_ms) == jitter_ms(Key("j", at_ms), most_ms)
     assert jitter_ms(Key("j", at_ms), 0) == 0
+
+
+def test_jitter_spreads_the_runs_of_one_job_and_those_of_one_time() -> None:
+    most_ms = 60_000
+    for keys in (
+        [Key("j", number * MINUTE_MS) for number in range(100)],
+        [Key(f"j{number}", MINUTE_MS) for number in range(100)],
+    ):
+        drawn = [jitter_ms(key, most_ms) for key in keys]
+        assert len(set(drawn)) > 90
+        assert {at_ms * 4 // (most_ms + 1) for at_ms in drawn} == {0, 1, 2, 3}  # in every quarter
+    assert {jitter_ms(Key("j", number), 1) for number in range(100)} == {0, 1}  # Both bounds are reached.

@@ -2,19 +2,27 @@
 
 from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tenure.apps.cron.jobs import Job, Key
 from tenure.apps.cron.queue import Begin, GiveUp, Queue, Waiting
 from tenure.apps.cron.schedule import Every
 
 
-def queue(room: int = 10, **settings: Any) -> Queue:
+def queue(room: int = 10, **of_each: Any) -> Queue:
     names = ("a", "b")
-    return Queue({name: Job(name, Every(1000), ("true",), **settings) for name in names}, room)
+    return Queue({name: Job(name, Every(1000), ("true",), **of_each) for name in names}, room)
+
+
+def waiting(job: str, at_ms: int, not_before_ms: int | None = None, attempt: int = 0) -> Waiting:
+    return Waiting(Key(job, at_ms), at_ms if not_before_ms is None else not_before_ms, "retry", attempt)
 
 
 def add(queue: Queue, *keys: tuple[str, int]) -> None:
     for job, at_ms in keys:
-        queue.add(Waiting(Key(job, at_ms), at_ms))
+        queue.add(waiting(job, at_ms))
 
 
 def begun(queue: Queue, now_ms: int) -> list[tuple[str, int]]:
@@ -80,7 +88,119 @@ def test_a_run_that_is_begun_again_waits_for_its_pause() -> None:
     runs = queue()
     add(runs, ("a", 1))
     assert begun(runs, 1) == [("a", 1)]
-    runs.released(Key("a", 1), Waiting(Key("a", 1), 50, attempt=1))
+    runs.released(Key("a", 1), waiting("a", 1, 50, attempt=1))
     assert begun(runs, 49) == []
     assert runs.wake_at_ms == 50
     assert begun(runs, 50) == [("a", 1)]
+
+
+@pytest.mark.parametrize("overlap", ["wait", "skip"])
+def test_a_run_that_was_begun_is_not_skipped_while_another_is_under_way_but_comes_next(overlap: str) -> None:
+    runs = queue(overlap=overlap)
+    add(runs, ("a", 2))
+    assert begun(runs, 5) == [("a", 2)]
+    runs.add(waiting("a", 1, attempt=1))  # It was found late.
+    assert begun(runs, 5) == []
+    runs.released(Key("a", 2))
+    assert begun(runs, 5) == [("a", 1)]
+
+
+def test_a_run_that_was_begun_goes_before_those_of_its_job_that_were_not() -> None:
+    runs = queue(overlap="wait")
+    add(runs, ("a", 1), ("a", 2), ("b", 3))
+    runs.add(waiting("a", 3, attempt=1))
+    assert begun(runs, 5) == [("a", 3), ("b", 3)]
+    runs.add(waiting("a", 4, attempt=2))
+    assert begun(runs, 5) == []
+    ran = []
+    for last in (3, 4, 1):
+        runs.released(Key("a", last))
+        ran += begun(runs, 5)
+    assert ran == [("a", 4), ("a", 1), ("a", 2)]
+
+
+def test_others_of_a_job_stay_behind_a_run_that_is_in_its_pause() -> None:
+    runs = queue(overlap="wait")
+    add(runs, ("a", 1), ("a", 2))
+    assert begun(runs, 5) == [("a", 1)]
+    runs.released(Key("a", 1), waiting("a", 1, 50, attempt=1))
+    add(runs, ("a", 10), ("b", 10))
+    assert begun(runs, 49) == [("b", 10)]
+    assert begun(runs, 50) == [("a", 1)]
+    runs.released(Key("a", 1))
+    assert begun(runs, 50) == [("a", 2)]
+
+
+def test_others_of_a_job_are_skipped_while_a_run_is_in_its_pause_and_it_is_not() -> None:
+    runs = queue(overlap="skip")
+    add(runs, ("a", 1))
+    assert begun(runs, 1) == [("a", 1)]
+    runs.released(Key("a", 1), waiting("a", 1, 50, attempt=1))
+    add(runs, ("a", 10))
+    [skipped] = runs.ready(10)
+    assert isinstance(skipped, GiveUp)
+    assert skipped.run.key == Key("a", 10)
+    assert begun(runs, 50) == [("a", 1)]
+
+
+def test_runs_that_may_overlap_run_beside_one_that_is_in_its_pause() -> None:
+    runs = queue(overlap="allow")
+    runs.add(waiting("a", 1, 50, attempt=1))
+    add(runs, ("a", 2))
+    assert begun(runs, 5) == [("a", 2)]
+
+
+def test_a_run_that_was_begun_counts_towards_no_limit_and_is_not_dropped_by_one() -> None:
+    runs = queue(overlap="wait", catch_up_limit=2)
+    add(runs, ("a", 9))
+    assert begun(runs, 9) == [("a", 9)]
+    runs.add(waiting("a", 1, attempt=1))
+    runs.add(waiting("a", 2, attempt=1))
+    add(runs, ("a", 3), ("a", 4), ("a", 5))
+    [dropped] = runs.ready(9)
+    assert isinstance(dropped, GiveUp)
+    assert dropped.run.key == Key("a", 3)
+    ran = []
+    for last in (9, 1, 2, 4):
+        runs.released(Key("a", last))
+        ran += begun(runs, 9)
+    assert ran == [("a", 1), ("a", 2), ("a", 4), ("a", 5)]
+
+
+@settings(deadline=None)  # A machine may be busy.
+@given(
+    st.sampled_from(["wait", "skip", "allow"]),
+    st.integers(1, 4),
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.integers(0, 40), st.integers(0, 2)), max_size=30),
+    st.data(),
+)
+def test_whatever_waits_is_begun_or_skipped_in_the_end_and_what_was_begun_is_begun_again(
+    overlap: str, room: int, wanted: list[tuple[str, int, int, int]], data: st.DataObject
+) -> None:
+    runs = queue(room, overlap=overlap, catch_up_limit=2)
+    first = {Key(job, at_ms): (not_before, attempt) for job, at_ms, not_before, attempt in reversed(wanted)}
+    left = list(first)
+    began: list[Key] = []
+    given_up: set[Key] = set()
+    for now_ms in range(200):
+        for key in left[: data.draw(st.integers(0, 3))] if now_ms < 40 else left:
+            left.remove(key)
+            runs.add(waiting(*key, *first[key]))
+        for decision in runs.ready(now_ms):
+            if isinstance(decision, Begin):
+                began.append(decision.run.key)
+                assert decision.run.not_before_ms <= now_ms
+            else:
+                assert not decision.run.attempt
+                given_up.add(decision.run.key)
+        under_way = sorted(runs.under_way)
+        assert len(under_way) <= room
+        assert overlap == "allow" or len({key.job for key in under_way}) == len(under_way)
+        if under_way and data.draw(st.booleans()) | (now_ms > 40):
+            key = under_way[0]
+            again = began.count(key) == 1 and key.scheduled_ms % 3 == 0
+            runs.released(key, waiting(*key, now_ms + 5, attempt=first[key][1] + 1) if again else None)
+    assert not runs.under_way
+    assert not given_up & set(began)
+    assert given_up | set(began) == set(first)
+    assert all(began.count(key) == 2 for key in began if key.scheduled_ms % 3 == 0)

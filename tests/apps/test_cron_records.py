@@ -10,8 +10,10 @@ from uuid import uuid4
 import pytest
 
 from tenure.apps.cron.due import Due, Gap
-from tenure.apps.cron.jobs import Job, Key
-from tenure.apps.cron.records import Ending, Record, Records, prepare
+from tenure.apps.cron.jobs import Job, Key, OnLoss
+from tenure.apps.cron.layout import prepare
+from tenure.apps.cron.queue import Waiting
+from tenure.apps.cron.records import Ending, Record, Records
 from tenure.apps.cron.schedule import At, Every
 from tenure.apps.ledger.base import Entry, Ledger, T
 from tenure.apps.ledger.opening import open_ledger
@@ -50,8 +52,9 @@ class Book:
         found = Due(keys, (), {key.job: key.scheduled_ms for key in keys})
         await self.lead(token, lambda: self.records.scheduled(found, JOBS, dict.fromkeys(keys, 6000)))
 
-    async def begin(self, token: int, key: Key, attempt: int = 1) -> bool:
-        return await self.lead(token, lambda: self.records.begun(key, token, attempt, 7000))
+    async def begin(self, token: int, key: Key, attempt: int = 1, on_loss: OnLoss | None = None) -> bool:
+        run = Waiting(key, 0, on_loss or JOBS[key.job].on_loss, attempt - 1)
+        return await self.lead(token, lambda: self.records.begun(run, token, 7000))
 
     async def end(self, token: int, key: Key, attempt: int = 1, end: Ending = DONE) -> bool:
         return await self.lead(token, lambda: self.records.ended(key, token, attempt, end))
@@ -110,18 +113,42 @@ async def a_successor_does_with_what_was_under_way_as_the_run_says(book: Book) -
     assert await book.begin(1, AGAIN_6)
     assert await book.begin(1, ONCE_6)
     found = await book.enter(2)
-    assert {(str(lost.key), lost.state) for lost in found.lost} == {
+    assert {(str(lost.key), lost.state) for lost in found.settled} == {
         ("again@1970-01-01T00:00:06Z", "pending"),
         ("once@1970-01-01T00:00:06Z", "abandoned"),
     }
-    assert all("token 1 was lost in attempt 1" in lost.detail for lost in found.lost)
+    assert all("token 1 was lost in attempt 1" in lost.detail for lost in found.settled)
+    assert [lost.key for lost in found.waiting] == [AGAIN_6]
     assert await book.begin(2, AGAIN_6, attempt=2)
     assert not await book.begin(2, ONCE_6, attempt=2)
     # Whoever has no such job, or another policy for it, goes by what was said when it was scheduled.
     renamed = Job("again", Every(1000), ("true",), idempotent=False)
     await book.ledger.seal(book.fence, Token(3))
     found = await book.lead(3, lambda: book.records.entered([renamed], 3, 8000))
-    assert [(lost.key, lost.state) for lost in found.lost] == [(AGAIN_6, "pending")]
+    assert [(lost.key, lost.state) for lost in found.settled] == [(AGAIN_6, "pending")]
+
+
+async def a_run_is_begun_only_by_who_knows_what_becomes_of_it(book: Book) -> None:
+    await book.enter(1)
+    await book.schedule(1, AGAIN_6, ONCE_6)
+    assert not await book.begin(1, AGAIN_6, on_loss="abandon")
+    assert not await book.begin(1, ONCE_6, on_loss="retry")
+    assert set((await book.states()).values()) == {"pending"}
+
+
+async def what_was_begun_is_not_given_up_and_a_successor_finds_all_that_waits(book: Book) -> None:
+    await book.enter(1)
+    await book.schedule(1, AGAIN_6, ONCE_6, Key("once", 7000))
+    assert await book.begin(1, AGAIN_6)
+    assert await book.end(1, AGAIN_6, end=Ending("pending", 8000, 1, "exited with 1", "", 1, 9000))
+    assert not await book.lead(1, lambda: book.records.given_up(AGAIN_6, "skipped", 8000))
+    assert await book.lead(1, lambda: book.records.given_up(ONCE_6, "skipped", 8000))
+    found = await book.enter(2)
+    assert found.settled == []
+    assert [(run.key, run.attempt, run.failures, run.not_before_ms) for run in found.waiting] == [
+        (AGAIN_6, 1, 1, 9000),
+        (Key("once", 7000), 0, 0, 6000),
+    ]
 
 
 async def a_failure_is_pending_again_under_the_same_key(book: Book) -> None:
@@ -172,6 +199,30 @@ async def another_schedule_counts_from_when_it_is_seen_and_a_moment_that_had_pas
     assert found.jobs["again"].mark_ms == 60_000
     assert set(found.jobs) == {"again", "once", "past"}
     assert await book.states() == {"past@1970-01-01T00:00:04Z": "abandoned"}
+    assert [(run.key, run.attempt) for run in found.settled] == [(Key("past", 4000), 0)]
+
+
+async def a_moment_that_was_moved_and_has_passed_is_on_record_unless_it_was_before(book: Book) -> None:
+    async def moved(to_ms: int, now_ms: int, token: int) -> list[Key]:
+        job = Job("moved", At(to_ms), ("true",))
+        await book.ledger.seal(book.fence, Token(token))
+        first = await book.ledger.record(book.term(token), book.records.entered([job], token, now_ms))
+        again = await book.ledger.record(book.term(token), book.records.entered([job], token, now_ms))
+        assert first.settled == again.settled  # Also if the first answer was lost.
+        return [run.key for run in first.settled]
+
+    assert await moved(10_000, 5000, 1) == []
+    assert await moved(11_000, 12_000, 2) == [Key("moved", 11_000)]
+    [missed] = await book.runs()
+    assert (missed.state, missed.attempt) == ("abandoned", 0)
+    assert missed.detail == "missed: its time had passed when it was first seen"
+    assert await moved(20_000, 13_000, 3) == []
+    assert await moved(11_000, 14_000, 4) == []  # That is known.
+    assert len(await book.runs()) == 1
+    paused = Job("moved", At(11_000), ("true",))
+    assert await book.ledger.ask(book.records.paused(paused, 15_000, paused=True))
+    assert await moved(16_000, 17_000, 5) == []  # What passes in a pause is not missed.
+    assert len(await book.runs()) == 1
 
 
 async def the_newest_runs_of_a_job_are_kept_and_what_has_not_ended(book: Book) -> None:
@@ -234,10 +285,13 @@ PROPERTIES = [
     the_same_time_of_the_same_job_is_one_run,
     a_leader_that_was_succeeded_moves_nothing,
     a_successor_does_with_what_was_under_way_as_the_run_says,
+    a_run_is_begun_only_by_who_knows_what_becomes_of_it,
+    what_was_begun_is_not_given_up_and_a_successor_finds_all_that_waits,
     a_failure_is_pending_again_under_the_same_key,
     a_pause_that_was_committed_lets_nothing_begin_but_what_people_trigger,
     marks_only_rise_and_what_is_missed_is_on_record,
     another_schedule_counts_from_when_it_is_seen_and_a_moment_that_had_passed_is_told,
+    a_moment_that_was_moved_and_has_passed_is_on_record_unless_it_was_before,
     the_newest_runs_of_a_job_are_kept_and_what_has_not_ended,
     what_was_forgotten_is_not_run_again_when_a_clock_was_set_back,
     a_resumed_job_is_due_from_now_on_if_nothing_later_was_forgotten,

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from tenure.apps.cron.crontab import FILE_BYTES_MAX, read_crontab
+from tenure.apps.ledger.opening import open_ledger
+from tenure.cli.cron_place import place_of
 from tenure.errors import ConfigError
+from tenure.stores.opening import SCHEMES
 
 JOB = '[[job]]\nid = "j"\n'
 RUN = f'{JOB}command = ["true"]\n'
@@ -118,3 +121,27 @@ def test_a_crontab_says_what_is_run_when_and_where(tmp_path: Path) -> None:
     assert found.jobs[0].work == ("/bin/sh", "-c", "dump | gzip")
     assert found.jobs[1].work == ("dump", "-a")
     assert (found.jobs[2].timeout_s, found.jobs[2].jitter_s) == (300, 30)
+
+
+def _is_ledger(url: str) -> bool:
+    try:
+        open_ledger(url)
+    except ConfigError:
+        return False
+    return True
+
+
+def test_every_store_that_can_be_a_ledger_is_one_unless_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TENURE_LEDGER", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "crontab.toml"
+    file.write_text(EVERY)
+    crontab = read_crontab(file, calls=False)
+    servers = [url for scheme in SCHEMES if _is_ledger(url := f"{scheme}://ada@db1/prod")]
+    assert {url.partition(":")[0] for url in servers} == {"postgresql", "postgres", "mysql", "mariadb"}
+    for url in servers:
+        assert place_of(crontab, ledger=None, store=url, config=None, accept_best_effort=None)[1] == url
+    other = place_of(crontab, ledger=servers[0], store="etcd://h1", config=None, accept_best_effort=None)
+    assert (other[0].store, other[1]) == ("etcd://h1", servers[0])

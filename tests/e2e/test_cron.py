@@ -235,3 +235,55 @@ def test_a_function_that_starts_a_process_hears_how_it_ended(stage: Stage) -> No
         "AssertionError",
     }
     stage.until(lambda runs: any(run["job"] == "quick" and run["state"] == "completed" for run in runs))
+
+
+@pytest.mark.parametrize("how", ["frozen", "stopped"])
+def test_a_function_that_does_not_end_is_ended_with_its_process_when_the_office_is_lost(stage: Stage, how: str) -> None:
+    (stage.folder / "work.py").write_text(
+        "import time\n"
+        "def note(run, what):\n    with open('effects', 'a') as effects:\n        effects.write(f'{run.key.job} {run.attempt} {what}\\n')\n"
+        "def blocks(run):\n    note(run, 'began')\n    run.attempt > 1 or time.sleep(600)\n    note(run, 'ended')\n"
+    )
+    jobs = (("again", "true"), ("once", "false"))
+    stage.write(
+        "".join(
+            f'[[job]]\nid = "{name}"\nat = 2020-01-01T00:00:00Z\ncall = "work:blocks"\nidempotent = {idempotent}\n'
+            for name, idempotent in jobs
+        )
+    )
+    effects = stage.folder / "effects"
+    for name, _ in jobs:
+        assert stage.ask("trigger", "crontab.toml", name).returncode == 0
+    first = stage.start("--drain", "0s")
+    assert wait_for(lambda: effects.exists() and effects.read_text().count("began\n") == 2, PATIENCE_S)
+    first.send_signal(signal.SIGSTOP if how == "frozen" else signal.SIGTERM)
+    stage.start()
+    triggered = stage.until(lambda runs: len([run for run in runs if run["attempt"] and run["ended"]]) == 2)
+    found = {run["job"]: (run["state"], run["attempt"], run["token"]) for run in triggered if run["attempt"]}
+    assert found == {"again": ("completed", 2, 2), "once": ("abandoned", 1, 2)}
+    assert {line["event"] for line in stage.said(1)} >= {"retry", "abandoned"}
+    first.send_signal(signal.SIGCONT)
+    assert first.wait(PATIENCE_S) == -signal.SIGKILL  # By itself, ten minutes before its functions would have ended.
+    assert sorted(effects.read_text().splitlines()) == [
+        "again 1 began",
+        "again 2 began",
+        "again 2 ended",
+        "once 1 began",
+    ]
+    assert {run["job"]: (run["state"], run["attempt"], run["token"]) for run in stage.runs() if run["attempt"]} == found
+
+
+def test_a_function_that_awaits_is_cancelled_by_a_stop_and_is_left_to_the_next_leader(stage: Stage) -> None:
+    (stage.folder / "work.py").write_text(
+        "import asyncio, pathlib\n"
+        "async def waits(run):\n    pathlib.Path('began').touch()\n    try:\n        await asyncio.sleep(600)\n"
+        "    finally:\n        pathlib.Path('ended').touch()\n"
+    )
+    stage.write('[[job]]\nid = "waits"\nat = 2020-01-01T00:00:00Z\ncall = "work:waits"\n')
+    assert stage.ask("trigger", "crontab.toml", "waits").returncode == 0
+    process = stage.start("--drain", "0s")
+    assert wait_for((stage.folder / "began").exists, PATIENCE_S)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    assert (stage.folder / "ended").exists()
+    assert [run["state"] for run in stage.runs() if run["attempt"]] == ["running"]

@@ -10,7 +10,8 @@ import click
 
 from tenure.apps.cron.crontab import Crontab, read_crontab
 from tenure.apps.cron.jobs import Job
-from tenure.apps.cron.records import STATES, JobRow, Record, Records, is_made, prepare
+from tenure.apps.cron.layout import is_made, prepare
+from tenure.apps.cron.records import STATES, JobRow, Record, Records
 from tenure.apps.cron.schedule import iso
 from tenure.apps.cron.scheduler import wall_ms
 from tenure.apps.ledger.base import Entry, Ledger

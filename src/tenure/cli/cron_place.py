@@ -57,7 +57,7 @@ def _beside(store: str) -> str:
     if parts.scheme == "sqlite":
         path = PurePosixPath(parts.path)
         return f"sqlite://{path.with_name(f'{path.stem}-cron{path.suffix}')}"
-    if parts.scheme in {"postgresql", "postgres", "mysql"}:
+    if parts.scheme in {"postgresql", "postgres", "mysql", "mariadb"}:
         return store
     rule = "must be named by --ledger, TENURE_LEDGER or in the crontab: schedulers on other machines could not read a file of this one"
     raise ConfigError("ledger", "none", rule)

@@ -13,6 +13,7 @@ from tenure.office.tenure import Tenure
 
 CatchUp = Literal["skip", "latest", "all"]
 Overlap = Literal["wait", "skip", "allow"]
+OnLoss = Literal["retry", "abandon"]
 CATCH_UPS: Final = ("skip", "latest", "all")
 OVERLAPS: Final = ("wait", "skip", "allow")
 # A job that skips what was missed still runs if it is late by no more than a change of leader takes.
@@ -111,6 +112,11 @@ class Job:
     def due_max(self) -> int:
         """How many times may be run of those that have come since the last look."""
         return self.catch_up_limit if self.catch_up == "all" else 1
+
+    @property
+    def on_loss(self) -> OnLoss:
+        """What becomes of a run that was begun and cut short. A run keeps what its job said when it was scheduled."""
+        return "retry" if self.idempotent else "abandon"
 
     @property
     def parallel_max(self) -> int:

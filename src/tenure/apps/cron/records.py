@@ -1,25 +1,25 @@
-"""The two tables of a schedule, as entries of a ledger: the mark of every job, and every run.
+"""What is recorded of a schedule, as entries of a ledger: the mark of every job, and every run.
 
 Rules of this file
 1. A run moves only by a conditional update: pending → running → completed or failed or abandoned; and from running back to pending, to be
    begun again under the same key. What has ended never changes.
 2. Every entry of a leader's may be carried out twice, since nobody knows whether a commit that was not answered took place. The second
    time it finds its own work, by key, token and attempt, and says the same.
-3. A run keeps the policy that it was scheduled under. A successor whose file has another, or has no such job, goes by the run's own.
+3. A run keeps whether it may be begun again (``on_loss``) as it was when it was scheduled. A successor whose file says otherwise, or has no
+   such job, goes by the run: one that may not be is begun once, whatever it came to. The rest is by the file of who is in office.
 4. No time is recorded again whose run was forgotten: a run is known by its key only while it is on record.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from tenure.apps.cron.due import Due
-from tenure.apps.cron.jobs import Job, Key
+from tenure.apps.cron.jobs import Job, Key, OnLoss
+from tenure.apps.cron.layout import JOBS, RUNS
+from tenure.apps.cron.queue import Waiting
 from tenure.apps.cron.schedule import At, iso
-from tenure.apps.ledger import tables
-from tenure.apps.ledger.base import Entry, Kind, Ledger
-from tenure.errors import Unreachable
+from tenure.apps.ledger.base import Entry, Kind
 from tenure.sinks.sql.talk import Ask
 
 State = Literal["pending", "running", "completed", "failed", "abandoned"]
@@ -27,8 +27,6 @@ STATES: Final = ("pending", "running", "completed", "failed", "abandoned")
 Origin = Literal["schedule", "person"]
 ATTEMPTS_MAX: Final = 100  # A run that takes its leader with it, every time, is given up one day.
 TEXT_MAX: Final = 4096
-_RUNS: Final = "tenure_cron_run"
-_JOBS: Final = "tenure_cron_job"
 _OPEN_MAX: Final = 100_000  # pending runs that are read at once; the rest is read later
 _UNLESS_THERE: Final[dict[Kind, str]] = {
     "sqlite": "ON CONFLICT DO NOTHING",
@@ -48,7 +46,7 @@ class Record:
     key: Key
     state: State
     origin: Origin
-    on_loss: Literal["retry", "abandon"]
+    on_loss: OnLoss
     token: int
     attempt: int
     failures: int
@@ -91,45 +89,11 @@ class Found:
     """What a leader finds when it comes into office."""
 
     jobs: dict[str, JobRow]
-    lost: Sequence[Record]  # runs that were under way under another leader: pending again, or abandoned
+    settled: Sequence[
+        Record
+    ]  # what was under way under another leader: pending again, or abandoned; and moments that had passed unseen
+    waiting: Sequence[Record]  # all runs that are pending, those among them
     changed: Sequence[str]  # jobs whose schedule is another than it was
-
-
-async def prepare(ledger: Ledger) -> None:
-    """Make the tables, unless they are there. A file is put into WAL mode, in which a commit is one wait for the disk in place of several."""
-    if ledger.kind == "sqlite":
-        # Two who ask for it at once are refused without a wait. Then the other does it, or whoever comes next.
-        with suppress(Unreachable):
-            await ledger.ask(_wal(), one_by_one=True)
-    await ledger.ask(_create(ledger))
-
-
-def _wal() -> Entry[None]:
-    yield Ask("PRAGMA journal_mode = WAL")
-
-
-def _create(ledger: Ledger) -> Entry[None]:
-    key, text, number, _ = ledger.words
-    columns = (
-        f"election {key} NOT NULL, job {key} NOT NULL, mark {number} NOT NULL, paused {number} NOT NULL, schedule {text} NOT NULL, "
-        f"forgotten {number} NOT NULL, changes {number} NOT NULL"
-    )
-    yield from tables.make(ledger, _JOBS, f"{columns}, PRIMARY KEY (election, job)")
-    columns = (
-        f"election {key} NOT NULL, job {key} NOT NULL, scheduled {number} NOT NULL, state {key} NOT NULL, origin {key} NOT NULL, "
-        f"on_loss {key} NOT NULL, token {number} NOT NULL, attempt {number} NOT NULL, failures {number} NOT NULL, "
-        f"not_before {number} NOT NULL, started {number}, ended {number}, code {number}, detail {text} NOT NULL, tail {text} NOT NULL, "
-        f"PRIMARY KEY (election, job, scheduled)"
-    )
-    if ledger.kind == "mysql":  # It has no CREATE INDEX IF NOT EXISTS.
-        yield from tables.make(ledger, _RUNS, f"{columns}, INDEX {_RUNS}_state (election, state)")
-    elif (yield from tables.make(ledger, _RUNS, columns)):
-        yield Ask(f"CREATE INDEX IF NOT EXISTS {_RUNS}_state ON {_RUNS} (election, state)")
-
-
-def is_made(ledger: Ledger) -> Entry[bool]:
-    """Say whether there are tables. Changes nothing."""
-    return (yield from tables.where(ledger, _RUNS)) is not None
 
 
 def text_of(text: str) -> str:
@@ -157,19 +121,31 @@ class Records:
             row, text = rows.get(job.id), job.schedule.text
             if row is None:
                 yield from self._known(job, now_ms)
-                if isinstance(job.schedule, At) and job.schedule.at_ms <= now_ms:
-                    passed = "its time had passed when this job was first seen"
-                    yield from self._insert(Key(job.id, job.schedule.at_ms), job, "abandoned", passed)
+                yield from self._passed(job, None, token, now_ms)
                 rows[job.id] = JobRow(now_ms, paused=False, schedule=text)
             elif row.schedule != text:
                 # What another schedule would have had since then was never due.
                 mark_ms = max(row.mark_ms, now_ms)
-                change = f"UPDATE {_JOBS} SET mark = ?, schedule = ? WHERE election = ? AND job = ?"  # noqa: S608
+                change = f"UPDATE {JOBS} SET mark = ?, schedule = ? WHERE election = ? AND job = ?"  # noqa: S608
                 yield Ask(change, (mark_ms, text, self._election, job.id))
+                yield from self._passed(job, row, token, now_ms)
                 rows[job.id] = row._replace(mark_ms=mark_ms, schedule=text)
                 changed.append(job.id)
-        lost = yield from self._settled(token, now_ms)
-        return Found(rows, lost, changed)
+        settled = yield from self._settled(token, now_ms)
+        return Found(rows, settled, (yield from self._read("AND state = 'pending'")), changed)
+
+    def _passed(self, job: Job, before: JobRow | None, token: int, now_ms: int) -> Entry[None]:
+        """Record that a moment had passed when it was first seen, unless it is or was on record: the job may have had it before.
+
+        It is recorded under our token, by which it is found again if this entry is carried out twice.
+        """
+        if not isinstance(job.schedule, At) or job.schedule.at_ms > now_ms:
+            return
+        key = Key(job.id, job.schedule.at_ms)
+        if before is not None and (before.paused or key.scheduled_ms <= before.forgotten_ms):
+            return
+        detail = f"missed: its time had passed when {'this job was' if before is None else 'it was'} first seen"
+        yield from self._insert(key, job, "abandoned", detail, token=token)
 
     def _settled(self, token: int, now_ms: int) -> Entry[list[Record]]:
         for run in (yield from self._read("AND state = 'running'")):
@@ -178,7 +154,7 @@ class Records:
             again = run.on_loss == "retry" and run.attempt < ATTEMPTS_MAX
             detail = f"the leader with token {run.token} was lost in attempt {run.attempt}"
             state, ended_ms = ("pending", None) if again else ("abandoned", now_ms)
-            change = f"UPDATE {_RUNS} SET state = ?, token = ?, ended = ?, detail = ? WHERE {_WHICH} AND state = 'running' AND token = ?"  # noqa: S608
+            change = f"UPDATE {RUNS} SET state = ?, token = ?, ended = ?, detail = ? WHERE {_WHICH} AND state = 'running' AND token = ?"  # noqa: S608
             yield Ask(change, (state, token, ended_ms, detail, *self._which(run.key), run.token))
         # Read anew, so that an entry that is carried out twice tells of the same runs.
         return (yield from self._read("AND token = ?", (token,)))
@@ -199,24 +175,25 @@ class Records:
         for job_id, mark_ms in due.marks.items():
             if job_id in paused:
                 continue
-            change = f"UPDATE {_JOBS} SET mark = ? WHERE election = ? AND job = ? AND mark < ?"  # noqa: S608
+            change = f"UPDATE {JOBS} SET mark = ? WHERE election = ? AND job = ? AND mark < ?"  # noqa: S608
             yield Ask(change, (mark_ms, self._election, job_id, mark_ms))
 
-    def begun(self, key: Key, token: int, attempt: int, now_ms: int) -> Entry[bool]:
-        """Begin a run; False if it is not pending, or people have paused its job since."""
+    def begun(self, run: Waiting, token: int, now_ms: int) -> Entry[bool]:
+        """Begin a run; False if it is not pending as we know it, or people have paused its job since."""
+        attempt = run.attempt + 1
         change = (
-            f"UPDATE {_RUNS} SET state = 'running', token = ?, attempt = ?, started = ?, ended = NULL, code = NULL, detail = '', tail = '' WHERE {_WHICH} AND ("  # noqa: S608
-            f"(state = 'pending' AND attempt = ? AND (origin = 'person' OR NOT EXISTS (SELECT 1 FROM {_JOBS} WHERE election = ? AND job = ? AND paused = 1)))"
+            f"UPDATE {RUNS} SET state = 'running', token = ?, attempt = ?, started = ?, ended = NULL, code = NULL, detail = '', tail = '' WHERE {_WHICH} AND ("  # noqa: S608
+            f"(state = 'pending' AND attempt = ? AND on_loss = ? AND (origin = 'person' OR NOT EXISTS (SELECT 1 FROM {JOBS} WHERE election = ? AND job = ? AND paused = 1)))"
             "OR (state = 'running' AND token = ? AND attempt = ?))"
         )
-        job = self._election, key.job
-        told = yield Ask(change, (token, attempt, now_ms, *self._which(key), attempt - 1, *job, token, attempt))
+        as_known = run.attempt, run.on_loss, self._election, run.key.job
+        told = yield Ask(change, (token, attempt, now_ms, *self._which(run.key), *as_known, token, attempt))
         return told.count == 1
 
     def ended(self, key: Key, token: int, attempt: int, end: Ending) -> Entry[bool]:
         """Record the end of an attempt; False if the run is not as this leader left it."""
         change = (
-            f"UPDATE {_RUNS} SET state = ?, ended = ?, code = ?, detail = ?, tail = ?, failures = ?, not_before = ? "  # noqa: S608
+            f"UPDATE {RUNS} SET state = ?, ended = ?, code = ?, detail = ?, tail = ?, failures = ?, not_before = ? "  # noqa: S608
             f"WHERE {_WHICH} AND token = ? AND attempt = ? AND state IN ('running', ?)"
         )
         values = end.state, end.at_ms, end.code, end.detail, end.tail, end.failures, end.not_before_ms
@@ -225,7 +202,7 @@ class Records:
 
     def given_up(self, key: Key, detail: str, now_ms: int) -> Entry[bool]:
         """Abandon a run that was not begun."""
-        change = f"UPDATE {_RUNS} SET state = 'abandoned', ended = ?, detail = ? WHERE {_WHICH} AND state IN ('pending', 'abandoned')"  # noqa: S608
+        change = f"UPDATE {RUNS} SET state = 'abandoned', ended = ?, detail = ? WHERE {_WHICH} AND attempt = 0 AND state IN ('pending', 'abandoned')"  # noqa: S608
         told = yield Ask(change, (now_ms, detail, *self._which(key)))
         return told.count == 1
 
@@ -240,19 +217,19 @@ class Records:
         One that is later than the mark stays, since its time will come: a clock was ahead then. What people triggered is never due again.
         """
         job = self._election, job_id
-        newest = f"SELECT scheduled FROM {_RUNS} WHERE election = ? AND job = ? ORDER BY scheduled DESC LIMIT {keep}"  # noqa: S608
+        newest = f"SELECT scheduled FROM {RUNS} WHERE election = ? AND job = ? ORDER BY scheduled DESC LIMIT {keep}"  # noqa: S608
         [(kept_ms,)] = (yield Ask(f"SELECT MIN(scheduled) FROM ({newest}) AS kept", job)).rows  # noqa: S608
         row = (yield from self.jobs()).get(job_id)
         if kept_ms is None or row is None:
             return
         old = (
-            f"FROM {_RUNS} WHERE election = ? AND job = ? AND state IN ('completed', 'failed', 'abandoned') "
+            f"FROM {RUNS} WHERE election = ? AND job = ? AND state IN ('completed', 'failed', 'abandoned') "
             "AND scheduled < ? AND (origin = 'person' OR scheduled <= ?)"
         )
         which = *job, kept_ms, row.mark_ms
         [(last_ms,)] = (yield Ask(f"SELECT MAX(scheduled) {old} AND origin = 'schedule'", which)).rows
         if last_ms is not None:
-            change = f"UPDATE {_JOBS} SET forgotten = ? WHERE election = ? AND job = ? AND forgotten < ?"  # noqa: S608
+            change = f"UPDATE {JOBS} SET forgotten = ? WHERE election = ? AND job = ? AND forgotten < ?"  # noqa: S608
             yield Ask(change, (last_ms, *job, last_ms))
         yield Ask(f"DELETE {old}", which)
 
@@ -260,7 +237,7 @@ class Records:
 
     def jobs(self) -> Entry[dict[str, JobRow]]:
         """Read what is known of every job that there ever was."""
-        select = f"SELECT job, mark, paused, schedule, forgotten, changes FROM {_JOBS} WHERE election = ?"  # noqa: S608
+        select = f"SELECT job, mark, paused, schedule, forgotten, changes FROM {JOBS} WHERE election = ?"  # noqa: S608
         rows = cast("list[tuple[Any, ...]]", (yield Ask(select, (self._election,))).rows)
         return {job: JobRow(mark_ms, bool(paused), *more) for job, mark_ms, paused, *more in rows}
 
@@ -275,7 +252,7 @@ class Records:
 
     def newest(self) -> Entry[dict[str, Record]]:
         """Read the newest run of every job."""
-        newest = f"scheduled = (SELECT MAX(scheduled) FROM {_RUNS} o WHERE o.election = {_RUNS}.election AND o.job = {_RUNS}.job)"  # noqa: S608
+        newest = f"scheduled = (SELECT MAX(scheduled) FROM {RUNS} o WHERE o.election = {RUNS}.election AND o.job = {RUNS}.job)"  # noqa: S608
         return {run.key.job: run for run in (yield from self._read(f"AND {newest}"))}
 
     def triggered(self, job: Job, now_ms: int) -> Entry[Key]:
@@ -285,7 +262,7 @@ class Records:
         key = Key(job.id, now_ms)
         while (
             next(job.schedule.after(key.scheduled_ms - 1), None) == key.scheduled_ms
-            or (yield Ask(f"SELECT 1 FROM {_RUNS} WHERE {_WHICH}", self._which(key))).rows  # noqa: S608
+            or (yield Ask(f"SELECT 1 FROM {RUNS} WHERE {_WHICH}", self._which(key))).rows  # noqa: S608
             or not (yield from self._insert(key, job, "pending", "", origin="person"))
         ):
             key = Key(job.id, key.scheduled_ms + 1)
@@ -300,7 +277,7 @@ class Records:
         yield from self._known(job, now_ms)
         now = int(now_ms)
         mark = "mark" if paused else f"CASE WHEN forgotten > {now} THEN forgotten ELSE {now} END"
-        change = f"UPDATE {_JOBS} SET mark = {mark}, paused = ?, changes = changes + 1 WHERE election = ? AND job = ? AND paused <> ?"  # noqa: S608
+        change = f"UPDATE {JOBS} SET mark = {mark}, paused = ?, changes = changes + 1 WHERE election = ? AND job = ? AND paused <> ?"  # noqa: S608
         told = yield Ask(change, (int(paused), self._election, job.id, int(paused)))
         return told.count == 1
 
@@ -308,25 +285,32 @@ class Records:
 
     def _known(self, job: Job, now_ms: int) -> Entry[None]:
         columns = "election, job, mark, paused, schedule, forgotten, changes"
-        insert = f"INSERT INTO {_JOBS} ({columns}) VALUES (?, ?, ?, 0, ?, 0, 0) {self._unless_there}"  # noqa: S608
+        insert = f"INSERT INTO {JOBS} ({columns}) VALUES (?, ?, ?, 0, ?, 0, 0) {self._unless_there}"  # noqa: S608
         yield Ask(insert, (self._election, job.id, now_ms, job.schedule.text))
 
-    def _insert(  # noqa: PLR0913  (two of them have defaults)
-        self, key: Key, job: Job, state: State, detail: str, *, origin: Origin = "schedule", not_before_ms: int = 0
+    def _insert(  # noqa: PLR0913  (three of them have defaults)
+        self,
+        key: Key,
+        job: Job,
+        state: State,
+        detail: str,
+        *,
+        origin: Origin = "schedule",
+        not_before_ms: int = 0,
+        token: int = 0,
     ) -> Entry[bool]:
         """Return False if it was there. MySQL does not say."""
-        on_loss = "retry" if job.idempotent else "abandon"
-        row: tuple[Any, ...] = (*self._which(key), state, origin, on_loss, not_before_ms, detail)
+        row: tuple[Any, ...] = (*self._which(key), state, origin, job.on_loss, token, not_before_ms, detail)
         insert = (
-            f"INSERT INTO {_RUNS} (election, job, scheduled, state, origin, on_loss, token, attempt, failures, not_before, detail, tail) "  # noqa: S608
-            f"VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, ?, ?, '') {self._unless_there}"
+            f"INSERT INTO {RUNS} (election, job, scheduled, state, origin, on_loss, token, attempt, failures, not_before, detail, tail) "  # noqa: S608
+            f"VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, '') {self._unless_there}"
         )
         return (yield Ask(insert, row)).count == 1
 
     def _read(
         self, where: str, values: tuple[Any, ...] = (), *, order: str = "scheduled, job", limit: int = _OPEN_MAX
     ) -> Entry[list[Record]]:
-        select = f"SELECT {_COLUMNS} FROM {_RUNS} WHERE election = ? {where} ORDER BY {order} LIMIT {limit}"  # noqa: S608
+        select = f"SELECT {_COLUMNS} FROM {RUNS} WHERE election = ? {where} ORDER BY {order} LIMIT {limit}"  # noqa: S608
         told = yield Ask(select, (self._election, *values))
         return [Record(Key(row[0], row[1]), *row[2:]) for row in cast("list[tuple[Any, ...]]", told.rows)]
 

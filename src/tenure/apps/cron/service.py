@@ -12,7 +12,7 @@ import anyio
 
 from tenure.apps.cron.commands import Commands
 from tenure.apps.cron.crontab import Crontab
-from tenure.apps.cron.records import prepare
+from tenure.apps.cron.layout import prepare
 from tenure.apps.cron.scheduler import Cron
 from tenure.apps.ledger.opening import open_ledger
 from tenure.apps.run.child import CannotStart, check_command, open_standard_files
@@ -90,7 +90,7 @@ class _Scheduler:
                     watching = asyncio.create_task(self._tell_who_leads(election))
                     try:
                         await election.lead(self._body, sinks=[ledger])
-                        drained = True
+                        drained = not self._everything.cancel_called
                     finally:
                         watching.cancel()
                         commands.close()
@@ -152,6 +152,11 @@ class _Scheduler:
             text = f"stopping: nothing more begins; what is under way has {self._service.drain_s:g} s"
             self._voice.say("draining", text)
             self._cron.drain()
-            asyncio.get_running_loop().call_later(self._service.drain_s, self._everything.cancel)
+            asyncio.get_running_loop().call_later(self._service.drain_s, self._stop)
         else:
-            self._everything.cancel()
+            self._stop()
+
+    def _stop(self) -> None:
+        self._everything.cancel()
+        if self._term is not None and not self._are_commands:
+            self._term.resign()  # Else the office would be kept for as long as a function that does not end. So it has until the lease ends.

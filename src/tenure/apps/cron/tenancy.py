@@ -21,9 +21,10 @@ from tenure.apps.cron.clerk import Clerk, Recorded
 from tenure.apps.cron.commands import Commands
 from tenure.apps.cron.due import due, jitter_ms
 from tenure.apps.cron.jobs import Job, Key, Run
+from tenure.apps.cron.layout import prepare
 from tenure.apps.cron.outcome import Outcome, ending
 from tenure.apps.cron.queue import Begin, Queue, Waiting
-from tenure.apps.cron.records import Ending, Found, JobRow, Record, Records, prepare
+from tenure.apps.cron.records import Ending, Found, JobRow, Record, Records
 from tenure.apps.cron.schedule import iso
 from tenure.apps.ledger.base import Ledger
 from tenure.errors import StaleToken, StoreError, TenureError
@@ -133,14 +134,15 @@ class Tenancy:
 
     def _enter(self, found: Found) -> None:
         jobs = self._cron.jobs
-        for run in found.lost:
-            if run.state == "abandoned":
-                text = f"{run.key} is abandoned: {run.detail}, and may have done some of its work"
-                self._tells.complain("abandoned", text, run=str(run.key), detail=run.detail)
-            else:
-                self._tells.say("retry", f"{run.key} is begun again: {run.detail}", run=str(run.key), detail=run.detail)
+        self._learn(found.jobs)
+        for run in found.waiting:  # Before anything that is due now: what was begun goes first.
+            self._adopt(run)
+        for run in found.settled:
+            self._tell_of(run)
         for job_id in found.changed:
-            self._tells.say("changed", f"{job_id} is now due {jobs[job_id].schedule.text}, from here on", job=job_id)
+            comes = next(jobs[job_id].schedule.after(found.jobs[job_id].mark_ms), None) is not None
+            when = f"{jobs[job_id].schedule.text}, {'from here on' if comes else 'which has passed'}"
+            self._tells.say("changed", f"{job_id} is now due {when}", job=job_id)
         for job_id, row in found.jobs.items():
             if job_id in jobs and row.mark_ms > self._cron.now_ms() + _AHEAD_MS:
                 text = f"{job_id} is not due before {iso(row.mark_ms)}: a clock was ahead; {_remedy(row, self._cron.now_ms())}"
@@ -149,7 +151,22 @@ class Tenancy:
         if strangers:
             text = f"this file has no {', '.join(strangers)}, which the ledger knows: they do not run"
             self._tells.say("unknown-jobs", text, jobs=strangers)
-        self._learn(found.jobs)
+
+    def _tell_of(self, run: Record) -> None:
+        """Say what has become of a run that another leader has left, or of a moment that nobody has seen."""
+        fields = {"run": str(run.key), "detail": run.detail}
+        if run.state == "pending":
+            again = "is begun again"
+            if run.key.job not in self._cron.jobs:
+                again = "waits for a leader whose file has its job"
+            elif not self._may_adopt(run):
+                again = "waits until its job is resumed"
+            self._tells.say("retry", f"{run.key} {again}: {run.detail}", **fields)
+        elif run.attempt:
+            text = f"{run.key} is abandoned: {run.detail}, and may have done some of its work"
+            self._tells.complain("abandoned", text, **fields)
+        else:
+            self._tells.complain("missed", f"{run.key} is {run.detail}", **fields, job=run.key.job)
 
     # The loop
 
@@ -202,7 +219,7 @@ class Tenancy:
         recorded = self._clerk.put(lambda: self._records.scheduled(found, cron.jobs, not_before_ms))
         recorded.add_done_callback(self._scheduled)
         for key in found.runs:
-            self._queue.add(Waiting(key, not_before_ms[key]))
+            self._queue.add(Waiting(key, not_before_ms[key], cron.jobs[key.job].on_loss))
         for gap in found.gaps:
             text = f"{gap.key.job} has missed what was due from {iso(gap.after_ms)} to {iso(gap.key.scheduled_ms)}"
             self._tells.complain("missed", text, job=gap.key.job, run=str(gap.key))
@@ -253,14 +270,23 @@ class Tenancy:
         self._news.set()
 
     def _adopt(self, run: Record) -> None:
-        if run.origin == "person" or run.key.job not in self._paused:
-            self._queue.add(Waiting(run.key, run.not_before_ms, run.attempt, run.failures))
+        job = self._cron.jobs.get(run.key.job)
+        if job is None or not self._may_adopt(run):
+            return
+        not_before_ms = run.not_before_ms
+        if run.attempt:
+            # Others stay behind it. That a clock was ahead must not have them wait for longer than its pause.
+            not_before_ms = min(not_before_ms, self._cron.now_ms() + round(job.retry_pause_s * 1000))
+        self._queue.add(Waiting(run.key, not_before_ms, run.on_loss, run.attempt, run.failures))
+
+    def _may_adopt(self, run: Record) -> bool:
+        return run.origin == "person" or run.key.job not in self._paused
 
     # One run
 
     def _begin(self, run: Waiting) -> Recorded[bool]:
         token, now_ms = self._term.token, self._cron.now_ms
-        return self._clerk.put(lambda: self._records.begun(run.key, token, run.attempt + 1, now_ms()))
+        return self._clerk.put(lambda: self._records.begun(run, token, now_ms()))
 
     async def _perform(self, run: Waiting, begun: Recorded[bool]) -> None:
         key, attempt, again = run.key, run.attempt + 1, None
@@ -270,11 +296,11 @@ class Tenancy:
             if self._term.reason is not None:  # It may have taken long to record it.
                 await anyio.sleep_forever()
             outcome = await self._work(job, Run(key, attempt, self._term))
-            end = ending(job, outcome, run.failures, now_ms())
+            end = ending(job, run, outcome, now_ms())
             if await self._clerk.record(lambda: self._records.ended(key, token, attempt, end)):
                 self._tell(key, end)
                 if end.state == "pending":
-                    again = Waiting(key, end.not_before_ms, attempt, end.failures)
+                    again = Waiting(key, end.not_before_ms, run.on_loss, attempt, end.failures)
             else:
                 text = f"{key} {end.state}, and its record is not as it was left: somebody has changed it"
                 self._tells.complain("changed", text, run=str(key))
