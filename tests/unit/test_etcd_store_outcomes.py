@@ -15,6 +15,7 @@ from tenure.clients.etcd.messages import (
     PutDone,
     Range,
     RangeAnswer,
+    Renewal,
     Txn,
     TxnAnswer,
 )
@@ -44,10 +45,10 @@ class HalfDeaf:
     async def lease_grant(self, ttl_s: int) -> LeaseGranted:
         return LeaseGranted(0xBEEF, ttl_s)
 
-    async def lease_renew(self, _: int) -> int:
+    async def lease_renewal(self, _: int) -> Renewal:
         if self.renewals_fail:
             raise Unreachable(self.address, "renew a lease", "no connection")
-        return 3
+        return Renewal(3, 1)
 
     async def lease_revoke(self, _: int) -> None: ...
 

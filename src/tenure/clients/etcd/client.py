@@ -15,7 +15,18 @@ from tenure.clients.etcd import codec
 from tenure.clients.etcd.failures import LeaseGone
 from tenure.clients.etcd.keepalive import Keepalive
 from tenure.clients.etcd.link import Link
-from tenure.clients.etcd.messages import Alarm, LeaseGranted, Member, Range, RangeAnswer, Seen, Status, Txn, TxnAnswer
+from tenure.clients.etcd.messages import (
+    Alarm,
+    LeaseGranted,
+    Member,
+    Range,
+    RangeAnswer,
+    Renewal,
+    Seen,
+    Status,
+    Txn,
+    TxnAnswer,
+)
 from tenure.clients.etcd.watches import Watches
 from tenure.errors import StoreError
 
@@ -86,6 +97,10 @@ class EtcdClient(Link):
 
     async def lease_renew(self, lease: int) -> int:
         """Prolong a lease by its full ttl from now on, and return that in seconds; 0: the lease is gone."""
+        return (await self.lease_renewal(lease)).ttl_s
+
+    async def lease_renewal(self, lease: int) -> Renewal:
+        """Do the same, and tell the term as well. No quorum was asked: a leader that was succeeded may have answered."""
         self.check("renew a lease")  # Before it shares what somebody else has begun: that may be another process's.
         return await self._keepalive.renew(lease)
 

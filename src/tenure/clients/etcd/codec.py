@@ -111,7 +111,7 @@ def encode_authenticate(user: str, password: str) -> bytes:
 
 def decode_header(message: Fields) -> Header:
     header = Fields(message.bytes(1))  # field 1 of every answer
-    return Header(header.unsigned(1), header.unsigned(2), header.signed(3))
+    return Header(header.unsigned(1), header.unsigned(2), header.signed(3), header.unsigned(4))
 
 
 def _decode_key_value(data: bytes) -> KeyValue:
@@ -129,7 +129,7 @@ def decode_range(data: bytes) -> tuple[Header, RangeAnswer]:
 def decode_txn(data: bytes) -> tuple[Header, TxnAnswer]:
     message = Fields(data)
     header = decode_header(message)
-    return header, _decode_txn_answer(message, header.revision)
+    return header, _decode_txn_answer(message, header.revision)._replace(term=header.term)
 
 
 def _decode_txn_answer(message: Fields, revision: int, depth: int = 0) -> TxnAnswer:

@@ -10,6 +10,7 @@ from collections import deque
 from tenure.clients.etcd import codec
 from tenure.clients.etcd.http2 import Headers
 from tenure.clients.etcd.link import Link
+from tenure.clients.etcd.messages import Renewal
 from tenure.clients.etcd.stream import Lost, Stream
 from tenure.clients.etcd.transport import Connection
 
@@ -21,7 +22,7 @@ class _Renewal:
 
     __slots__ = ("task", "waiting_count")
 
-    def __init__(self, task: "asyncio.Task[int]") -> None:
+    def __init__(self, task: "asyncio.Task[Renewal]") -> None:
         self.task = task
         self.waiting_count = 0
 
@@ -32,11 +33,13 @@ class Keepalive:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._unwritten: dict[int, _Renewal] = {}
-        self._unanswered: dict[int, deque[asyncio.Future[int]]] = {}  # etcd answers the messages of a stream in order
+        self._unanswered: dict[
+            int, deque[asyncio.Future[Renewal]]
+        ] = {}  # etcd answers the messages of a stream in order
         self._opened: tuple[Connection, Stream] | None = None
 
-    async def renew(self, lease: int) -> int:
-        """Return the ttl that the lease has now, in seconds; 0: it is gone."""
+    async def renew(self, lease: int) -> Renewal:
+        """Return what the lease has now."""
         renewal = self._unwritten.get(lease)
         if renewal is None:
             renewal = self._unwritten[lease] = _Renewal(asyncio.get_running_loop().create_task(self._write(lease)))
@@ -53,11 +56,11 @@ class Keepalive:
         if self._unwritten.get(lease) is renewal:
             del self._unwritten[lease]
 
-    async def _write(self, lease: int) -> int:
-        async def exchange(connection: Connection, token: Headers) -> int:
+    async def _write(self, lease: int) -> Renewal:
+        async def exchange(connection: Connection, token: Headers) -> Renewal:
             stream = await self._stream(connection, token)
             self._unwritten.pop(lease, None)  # From here on nobody may join.
-            answer: asyncio.Future[int] = connection.loop.create_future()
+            answer: asyncio.Future[Renewal] = connection.loop.create_future()
             self._unanswered.setdefault(lease, deque()).append(answer)
             connection.send(stream, codec.encode_lease(lease))
             await asyncio.wait((answer, stream.ended), return_when=asyncio.FIRST_COMPLETED)
@@ -94,4 +97,4 @@ class Keepalive:
         if not answers:
             del self._unanswered[lease]
         if not answer.done():
-            answer.set_result(ttl_s)
+            answer.set_result(Renewal(ttl_s, header.term))

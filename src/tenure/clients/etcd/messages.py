@@ -82,6 +82,7 @@ class Header(NamedTuple):
     cluster_id: int = 0
     member_id: int = 0
     revision: int = 0
+    term: int = 0  # which leader of the cluster the member that answers has, counted from the first
 
 
 class KeyValue(NamedTuple):
@@ -120,6 +121,7 @@ class TxnAnswer(NamedTuple):
     revision: int
     succeeded: bool
     answers: "tuple[PutDone | RangeAnswer | DeleteAnswer | TxnAnswer, ...]"
+    term: int = 0  # as in the header
 
 
 class LeaseGranted(NamedTuple):
@@ -127,6 +129,13 @@ class LeaseGranted(NamedTuple):
 
     lease: int
     ttl_s: int
+
+
+class Renewal(NamedTuple):
+    """The ttl that a lease has from now on (0: it is gone), and the term in which that was said, as in the header."""
+
+    ttl_s: int
+    term: int
 
 
 class WatchAnswer(NamedTuple):

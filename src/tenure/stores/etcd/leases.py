@@ -14,7 +14,7 @@ from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.failures import LeaseGone
 from tenure.clients.etcd.messages import Delete, Txn
 from tenure.clock import Clock
-from tenure.errors import StoreError
+from tenure.errors import OutcomeUnknown, StoreError
 from tenure.stores.entry import entry_of
 from tenure.stores.etcd.layout import Names
 from tenure.stores.sharing.leases import Kind, SharedLease, SharedLeases, SharingPlace
@@ -60,6 +60,8 @@ class Lease(SharedLease[Place]):
     """One lease at the engine."""
 
     number: int
+    term: int = 0  # in which it was last renewed; 0: not since it was made, which takes a quorum
+    read_term: int = 0  # in which the quorum last answered for it
     roll_number: int = 0  # of the last roll call of many places
 
 
@@ -83,13 +85,24 @@ class Leases(SharedLeases[Place, Lease]):
     async def renew(self, lease: Lease, since: int) -> None:
         if lease.sent_at < since and not lease.gone:
             sent_at = self._clock.now()
-            left_s = await self._client.lease_renew(lease.number)
+            left_s, term = await self._client.lease_renewal(lease.number)
             if left_s > 0:
+                lease.term = term
                 lease.sent_at = max(lease.sent_at, sent_at)
             else:
                 self.lose(lease)
         if lease.gone:
             raise LeaseGone(self._client.address, "renew")
+
+    def check_term(self, lease: Lease) -> None:
+        """Raise if the renewal was said in an earlier term than what the quorum said beside it.
+
+        Before 3.4.31 and 3.5.13 a leader renews leases without asking its quorum whether it still leads. One that was frozen,
+        and has been succeeded meanwhile, says yes to a lease that its successor may be about to end.
+        """
+        if 0 < lease.term < lease.read_term:
+            detail = "a leader of the cluster that has been succeeded said yes to the renewal"
+            raise OutcomeUnknown(self._client.address, "renew", detail)
 
     def lose(self, lease: Lease) -> None:
         super().lose(lease)

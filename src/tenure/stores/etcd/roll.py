@@ -49,6 +49,7 @@ async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) ->
     # A transaction without any read in it is answered from a member's memory, which may be old.
     unchanged = (Range(keys[0], keys_only=True),)
     answer = await client.txn(Txn(compare, unchanged, tuple(map(Range, keys))), operation="renew")
+    lease.read_term = answer.term
     if answer.succeeded:
         return set()
     astray: dict[Place, KeyValue] = {}

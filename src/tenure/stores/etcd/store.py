@@ -134,7 +134,11 @@ class EtcdStore(SharingStore[Place, Lease]):
             renewal.exception()  # Looked at also if the request itself has failed.
         try:
             renewal.result()  # A place without the lease's word for it is none.
-            return None if answer is None else await self._judge(place, lease, answer)
+            if answer is None:
+                return None
+            lease.read_term = answer.term
+            self._leases.check_term(lease)
+            return await self._judge(place, lease, answer)
         except LeaseGone:
             raise
         except StoreError as error:  # Whatever became of this request, the key has been put.
@@ -193,7 +197,9 @@ class EtcdStore(SharingStore[Place, Lease]):
         roll = asyncio.ensure_future(call_the_roll(self._client, lease, places))
         try:
             await self._leases.renew(lease, asked_at)
-            return await roll
+            gone = await roll
+            self._leases.check_term(lease)
+            return gone
         finally:
             roll.cancel()
             await asyncio.gather(roll, return_exceptions=True)
