@@ -4,6 +4,7 @@ A sink must apply this rule and the write itself in one atomic step of its own s
 durably as the data. Apart, a paused leader passes the check, sleeps, and writes after its successor.
 """
 
+from tenure import model
 from tenure.errors import StaleToken
 from tenure.model import Token
 
@@ -17,7 +18,10 @@ class Fence:
         self.highest = highest
 
     def admit(self, token: Token) -> None:
-        """Raise the fence to ``token``, or raise StaleToken and change nothing. A seal is this without a write."""
-        if not token >= self.highest:  # Not "token < highest": what does not compare at all is refused too.
+        """Raise the fence to ``token``, or raise and change nothing: StaleToken, or ConfigError for what is no token at all.
+
+        A seal is this without a write.
+        """
+        if model.token(token) < self.highest:
             raise StaleToken(token, self.highest)
         self.highest = token
