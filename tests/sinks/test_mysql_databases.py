@@ -94,19 +94,19 @@ def test_the_same_by_sqlalchemy(mariadb: MariaDbCluster, fence: str) -> None:
 
 
 def test_triggers_are_those_of_the_database_of_the_sink(mariadb: MariaDbCluster, fence: str) -> None:
-    mariadb.sql("CREATE TABLE IF NOT EXISTS guarded (a int)", database="test")
-    mariadb.sql("CREATE TABLE guarded (a int)", database=OTHER)
+    mariadb.sql("CREATE TABLE IF NOT EXISTS of_two_databases (a int)", database="test")
+    mariadb.sql("CREATE TABLE of_two_databases (a int)", database=OTHER)
     with PyMySQLSink(mariadb.url) as sink:
         sink.admit(fence, 5)
         with sink.transaction(SimpleNamespace(fence=fence, token=5)) as connection:
             connection.cursor().execute(f"USE {OTHER}")
-        sink.install_triggers("guarded", fence=fence)
-        assert sink.fenced_tables()["guarded"] == fence
-        mariadb.sql("INSERT INTO guarded VALUES (1)", database=OTHER)
+        sink.install_triggers("of_two_databases", fence=fence)
+        assert sink.fenced_tables()["of_two_databases"] == fence
+        mariadb.sql("INSERT INTO of_two_databases VALUES (1)", database=OTHER)
         with pytest.raises(EngineFailed, match="presented no token"):
-            mariadb.sql("INSERT INTO guarded VALUES (1)", database="test")
-        sink.remove_triggers("guarded")
-        mariadb.sql("INSERT INTO guarded VALUES (1)", database="test")
+            mariadb.sql("INSERT INTO of_two_databases VALUES (1)", database="test")
+        sink.remove_triggers("of_two_databases")
+        mariadb.sql("INSERT INTO of_two_databases VALUES (1)", database="test")
 
 
 def by_sink(url: str, term: Any, change: Callable[[Any], None]) -> None:
