@@ -8,7 +8,6 @@ from anyio.lowlevel import checkpoint
 
 from tenure.errors import UnverifiedToken
 from tenure.model import Token
-from tenure.model import token as checked
 from tenure.sinks import Bound, Fence, Refusals, Verify
 
 
@@ -46,7 +45,7 @@ class ModelSink:
         await checkpoint()
 
     def admit(self, fence: str, token: Token) -> None:
-        self.engine.fence(fence).admit(checked(token))
+        self.engine.fence(fence).admit(token)
 
     async def confirm(self, fence: str, token: Token) -> None:
         highest = self.engine.fence(fence).highest

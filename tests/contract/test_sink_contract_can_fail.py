@@ -97,7 +97,10 @@ class FloatingPoint(ModelSink):
 
 class WhateverCompares(ModelSink):
     def admit(self, fence: str, token: Token) -> None:
-        self.engine.fence(fence).admit(token)
+        known = self.engine.fence(fence)
+        if token < known.highest:
+            raise StaleToken(token, known.highest)
+        known.highest = token
 
 
 class OneFence(Engine):
