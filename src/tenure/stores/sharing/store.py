@@ -189,8 +189,11 @@ class SharingStore(ABC, Generic[P, L]):
         self._check_process()
         place = self._places.get((bid.election, bid.holder))
         if place is not None and place.bid == bid:
-            # Also if its caller is cancelled while it waits for a claim to end: nobody would ask for it again.
-            await asyncio.shield(self._turns.start(self._turns.alone(place, self._leave(place))))
+            leaving = self._turns.alone(place, self._leave(place))
+            if place.busy is None:
+                await leaving
+            else:  # Also if its caller is cancelled while it waits for a claim to end: nobody would ask for it again.
+                await asyncio.shield(self._turns.start(leaving))
 
     async def _leave(self, place: P) -> None:
         """Take back what there is, and forget the place."""
