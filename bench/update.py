@@ -10,6 +10,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -36,31 +37,31 @@ def grown(old: bytes | None) -> bytes:
     return b"%08d" % (int(old or b"0") + 1)
 
 
-async def beside(raw: Once, ours: Once) -> tuple[float, float]:
-    """Return what one of each takes: medians of single calls, in rounds that take turns, so that noise strikes both.
+async def beside(*sides: Once) -> tuple[float, ...]:
+    """Return what one of each takes: medians of single calls, in rounds that take turns, so that noise strikes all.
 
     In rounds and not call by call: a journal of Linux makes whoever syncs wait a little if another thread has just synced.
     """
-    took_s: dict[Once, list[float]] = {raw: [], ours: []}
+    took_s: dict[Once, list[float]] = {once: [] for once in sides}
     for number in range(1 + ROUNDS):
-        for once in (raw, ours):
+        for once in sides:
             for _ in range(PER_ROUND):
                 began_s = time.perf_counter()
                 await once()
                 if number:  # The first round is for connections, plans and trails that are not full yet.
                     took_s[once].append(time.perf_counter() - began_s)
-    return median(took_s[raw]), median(took_s[ours])
+    return tuple(median(took_s[once]) for once in sides)
 
 
-async def on_sqlite(folder: Path) -> tuple[float, float]:
-    connection = sqlite3.connect(folder / "raw.db", isolation_level=None)
+async def on_sqlite(folder: Path) -> tuple[float, ...]:
+    connection = sqlite3.connect(folder / "raw.db", isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     tune(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("CREATE TABLE document (key TEXT PRIMARY KEY, version TEXT, value BLOB)")
     connection.execute("INSERT INTO document VALUES (?, '0', ?)", (KEY, VALUE))
 
-    async def raw() -> None:
+    def swap() -> None:
         (version,) = connection.execute("SELECT version FROM document WHERE key = ?", (KEY,)).fetchone()
         what = (VALUE, secrets.token_hex(8), KEY, version)
         connection.execute("BEGIN IMMEDIATE")
@@ -68,11 +69,16 @@ async def on_sqlite(folder: Path) -> tuple[float, float]:
         connection.execute("COMMIT")
         assert done.rowcount == 1
 
-    async with tenure.open_store(f"sqlite://{folder}/ours.db") as store:
-        return await beside(raw, lambda: store.update(KEY, grown))
+    async def raw() -> None:
+        swap()
+
+    with ThreadPoolExecutor(1) as thread:
+        loop = asyncio.get_running_loop()
+        async with tenure.open_store(f"sqlite://{folder}/ours.db") as store:
+            return await beside(raw, lambda: store.update(KEY, grown), lambda: loop.run_in_executor(thread, swap))
 
 
-async def on_etcd(url: str) -> tuple[float, float]:
+async def on_etcd(url: str) -> tuple[float, ...]:
     async with client_of(url) as client, tenure.open_store(url) as store:
         key = KEY.encode()
 
@@ -84,7 +90,7 @@ async def on_etcd(url: str) -> tuple[float, float]:
         return await beside(raw, lambda: store.update(KEY, grown))
 
 
-async def on_postgresql(url: str) -> tuple[float, float]:
+async def on_postgresql(url: str) -> tuple[float, ...]:
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE raw (key text PRIMARY KEY, version text, value bytea)")
     await connection.execute("INSERT INTO raw VALUES ($1, '0', $2)", KEY, VALUE)
@@ -118,9 +124,12 @@ def figures() -> Figures:
             yield NotMeasured(f"update: {name}", str(error))
 
 
-def _figures(name: str, measure: Callable[[], tuple[float, float]]) -> Figures:
-    raw_s, ours_s = measure()
+def _figures(name: str, measure: Callable[[], tuple[float, ...]]) -> Figures:
+    raw_s, ours_s, *on_thread_s = measure()
     yield f"update: {name}, store.update / raw compare-and-swap", ours_s / raw_s, GOAL, "x", False
+    for threaded_s in on_thread_s:
+        note = "Raw, it keeps the event loop waiting for the disk. This is the least for a program whose loop goes on meanwhile."
+        yield told(f"update: {name}, the same raw on a thread / raw compare-and-swap", threaded_s / raw_s, "x", note)
     yield told(f"update: {name}, one store.update", ours_s * 1e3, "ms")
 
 
