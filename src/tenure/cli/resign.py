@@ -37,7 +37,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
 ) -> int:
     """Ask the leader of ELECTION to leave office.
 
-    It learns of it at its next renewal (one of hundreds that a process leads in etcd: within ten), stops its work and
+    It learns of it at its next renewal (one of hundreds that a process leads in etcd: later), stops its work and
     releases the office. It is a request: nothing is taken away, and it may stand again. If nobody is in office there is
     nothing to do, and that is said.
 

@@ -106,7 +106,7 @@ class CanAskToResign(Protocol):
         """Leave a word for the incumbent, and return whom it was left for.
 
         It is found at the next renewal. Only in etcd, by a process with more than a hundred elections on one lease, it may be
-        found later: at the tenth renewal, or before.
+        found later: a hundred elections have their turn at each renewal.
         """
         ...
 

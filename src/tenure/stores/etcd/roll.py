@@ -3,14 +3,15 @@
 A lease that lives says nothing of its keys: one of them may have been deleted by hand. A few places are compared in one
 transaction, which is exact. Many are too many for that: the engine takes 128 comparisons, and a hundred transactions per
 heartbeat would cost a process with 10,000 elections several percent of a core. For them the lease is asked which keys it
-has, in one request. Those that it has not are all looked at more closely, and of the others the tenth that was looked at
-longest ago: whether somebody asks their holder to leave. One key for each lease that such a word would touch as well, for every roll call to
+has, in one request. Those that it has not are all looked at more closely, and of the others the hundred that were looked at
+longest ago: whether somebody asks their holder to leave. So a renewal costs the same for a thousand as for ten thousand. One key for each lease that such a word would touch as well, for every roll call to
 compare, would tell at once; but a user's role may allow no more than the names of its elections.
 
 A plain put by hand takes a key off its lease, and it would then stay for ever when its holder is gone. It is put back.
 """
 
 from collections.abc import Mapping, Sequence
+from heapq import nsmallest
 from operator import attrgetter
 from typing import Final
 
@@ -19,24 +20,22 @@ from tenure.clients.etcd.messages import KeyValue, Put, Range, Txn, modified
 from tenure.stores.etcd.layout import found
 from tenure.stores.etcd.leases import Lease, Place
 
-_COMPARED_MAX: Final = 100
-# In how many roll calls each of many places has its turn.
-TURNS_MAX: Final = 10
+COMPARED_MAX: Final = 100
 
 
 async def call_the_roll(client: EtcdClient, lease: Lease, places: Sequence[Place]) -> set[Place]:
     """Return which of these places, all on ``lease``, the engine has no more, and note what it has for the others."""
-    if len(places) <= _COMPARED_MAX:
+    if len(places) <= COMPARED_MAX:
         return await _look_at(client, lease, places)
     _, keys = await client.lease_keys(lease.number)
     there = set(keys)
     astray = [place for place in places if place.key_on(lease) not in there]
-    share = max(_COMPARED_MAX, -(-len(places) // TURNS_MAX))
-    closely = list(dict.fromkeys([*astray, *sorted(places, key=attrgetter("looked_in"))[:share]]))
+    in_turn = nsmallest(COMPARED_MAX, places, key=attrgetter("looked_in"))
+    closely = list(dict.fromkeys([*astray, *in_turn]))
     lease.roll_number += 1
     gone: set[Place] = set()
-    for at in range(0, len(closely), _COMPARED_MAX):
-        some = closely[at : at + _COMPARED_MAX]
+    for at in range(0, len(closely), COMPARED_MAX):
+        some = closely[at : at + COMPARED_MAX]
         gone |= await _look_at(client, lease, some)
         for place in some:
             place.looked_in = lease.roll_number
