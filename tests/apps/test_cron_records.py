@@ -219,10 +219,12 @@ async def a_moment_that_was_moved_and_has_passed_is_on_record_unless_it_was_befo
     assert await moved(20_000, 13_000, 3) == []
     assert await moved(11_000, 14_000, 4) == []  # That is known.
     assert len(await book.runs()) == 1
-    paused = Job("moved", At(11_000), ("true",))
+    # A clock before this one was ahead: up to its mark nothing will ever be due, though it is yet to come.
+    assert await moved(13_500, 13_000, 5) == [Key("moved", 13_500)]
+    paused = Job("moved", At(13_500), ("true",))
     assert await book.ledger.ask(book.records.paused(paused, 15_000, paused=True))
-    assert await moved(16_000, 17_000, 5) == []  # What passes in a pause is not missed.
-    assert len(await book.runs()) == 1
+    assert await moved(16_000, 17_000, 6) == []  # What passes in a pause is not missed.
+    assert len(await book.runs()) == 2
 
 
 async def the_newest_runs_of_a_job_are_kept_and_what_has_not_ended(book: Book) -> None:

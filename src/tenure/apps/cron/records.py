@@ -128,18 +128,19 @@ class Records:
                 mark_ms = max(row.mark_ms, now_ms)
                 change = f"UPDATE {JOBS} SET mark = ?, schedule = ? WHERE election = ? AND job = ?"  # noqa: S608
                 yield Ask(change, (mark_ms, text, self._election, job.id))
-                yield from self._passed(job, row, token, now_ms)
+                # By the mark and not by now: of a clock that was ahead, nothing up to there will ever be due.
+                yield from self._passed(job, row, token, mark_ms)
                 rows[job.id] = row._replace(mark_ms=mark_ms, schedule=text)
                 changed.append(job.id)
         settled = yield from self._settled(token, now_ms)
         return Found(rows, settled, (yield from self._read("AND state = 'pending'")), changed)
 
-    def _passed(self, job: Job, before: JobRow | None, token: int, now_ms: int) -> Entry[None]:
+    def _passed(self, job: Job, before: JobRow | None, token: int, mark_ms: int) -> Entry[None]:
         """Record that a moment had passed when it was first seen, unless it is or was on record: the job may have had it before.
 
         It is recorded under our token, by which it is found again if this entry is carried out twice.
         """
-        if not isinstance(job.schedule, At) or job.schedule.at_ms > now_ms:
+        if not isinstance(job.schedule, At) or job.schedule.at_ms > mark_ms:
             return
         key = Key(job.id, job.schedule.at_ms)
         if before is not None and (before.paused or key.scheduled_ms <= before.forgotten_ms):
