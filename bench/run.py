@@ -17,6 +17,7 @@ import consul
 import control
 import cron
 import etcd
+import facts
 import fence
 import files
 import http_sink
@@ -43,6 +44,7 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "control": control.figures,
     "cron": cron.figures,
     "etcd": etcd.figures,
+    "facts": facts.figures,
     "fence": fence.figures,
     "files": files.figures,
     "http_sink": http_sink.figures,

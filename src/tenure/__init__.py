@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tenure import errors as errors
+    from tenure import facts as facts
     from tenure import sinks as sinks
     from tenure import sync as sync
     from tenure import testing as testing
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from tenure.errors import TenureOver as TenureOver
     from tenure.errors import Unreachable as Unreachable
     from tenure.errors import UnverifiedToken as UnverifiedToken
+    from tenure.facts import Subscription as Subscription
+    from tenure.facts import subscribe as subscribe
+    from tenure.facts.kinds import Fact as Fact
     from tenure.lock import Lock as Lock
     from tenure.model import Bid as Bid
     from tenure.model import Document as Document
@@ -71,6 +75,9 @@ EXPORTS = {
     "TenureOver": "errors",
     "Unreachable": "errors",
     "UnverifiedToken": "errors",
+    "Fact": "facts.kinds",
+    "Subscription": "facts",
+    "subscribe": "facts",
     "Bid": "model",
     "Document": "model",
     "Ended": "model",
@@ -90,6 +97,7 @@ EXPORTS = {
     "MemoryStore": "stores.memory",
     "Timing": "timing",
     "errors": "errors",
+    "facts": "facts",
     "guard": "sinks",
     "sinks": "sinks",
     "sync": "sync",

@@ -71,7 +71,7 @@ class CountsQuestions(ModelSink):
 class CountsForAll(ModelSink):
     """One counter for all sinks of a process."""
 
-    shared = Refusals()
+    shared = Refusals("CountsForAll")
 
     def __init__(self, engine: Engine, verify: Verify | None) -> None:
         super().__init__(engine, verify)

@@ -29,7 +29,7 @@ class ModelSink:
     """The rule in its plainest form. One event loop and no await between check and write: one atomic step."""
 
     def __init__(self, engine: Engine, verify: Verify | None) -> None:
-        self.engine, self.verify, self.refused = engine, verify, Refusals()
+        self.engine, self.verify, self.refused = engine, verify, Refusals(type(self).__name__)
 
     async def seal(self, fence: str, token: Token) -> None:
         with self.refused.counting():

@@ -12,8 +12,8 @@ from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.messages import KeyValue, Range, prefix_end
 from tenure.clients.etcd.opening import client_of
 from tenure.clients.etcd.wire import put_int
-from tenure.core.effects import Elected, Fact, Left
 from tenure.election import Election
+from tenure.facts.kinds import Left
 from tenure.model import Bid, Holder
 from tenure.office.opened import OpenStore
 from tenure.office.tenure import Tenure
@@ -22,6 +22,7 @@ from tenure.stores.etcd.store import EtcdStore
 from tenure.testing.engines import EtcdCluster, Node
 from tenure.testing.engines.processes import wait_for
 from tenure.timing import Timing
+from tests.hearing import Hearing
 
 # Patience, not a measure: what is right comes in a few seconds, and what is wrong never comes.
 PATIENCE_S = 40.0
@@ -76,8 +77,8 @@ class Candidate:
         sinks: tuple[Sink, ...] = (),
         timing: Timing | None = None,
     ) -> None:
-        self.facts: list[Fact] = []
-        self.election = Election(store, name, timing=timing or Timing.of(ttl=ttl_s), hooks=[self.facts.append])
+        self.election = Election(store, name, timing=timing or Timing.of(ttl=ttl_s))
+        self._heard = Hearing(self.election)
         self.term: Tenure | None = None
         self.believed_until = (
             0  # up to when its last tenure was believed in as its body ended: the term itself forgets that
@@ -85,12 +86,14 @@ class Candidate:
         self._sinks = sinks
 
     async def __aenter__(self) -> Self:
+        self._heard.__enter__()
         self._task = asyncio.create_task(self.election.lead(self._body, sinks=self._sinks))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
+        self._heard.__exit__()
 
     async def _body(self, term: Tenure) -> None:
         self.term = term
@@ -102,12 +105,12 @@ class Candidate:
     @property
     def left(self) -> list[Left]:
         """The tenures that have ended."""
-        return [fact for fact in self.facts if isinstance(fact, Left)]
+        return self._heard.left
 
     @property
     def tokens(self) -> list[int]:
         """The tokens that it got, in their order."""
-        return [fact.token for fact in self.facts if isinstance(fact, Elected)]
+        return self._heard.tokens
 
     async def leads(self) -> Tenure:
         """Wait until it is in office."""

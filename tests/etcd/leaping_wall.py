@@ -102,12 +102,14 @@ def leaps_shown_s() -> list[float]:
 async def lead(url: str) -> None:
     """Lead, let the clock leap, and see that the tenure is renewed after each leap."""
     import tenure  # Not before the clocks are replaced.
+    from tenure.facts.kinds import Elected, Left, Overstayed
 
-    facts: list[object] = []
+    facts: list[tenure.Fact] = []
+    subscription = tenure.subscribe(facts.append, kinds=(Elected, Left, Overstayed))
     async with tenure.open_store(url) as store:
         # Renewed often, so that each leap is soon outlived, and long, so that a busy machine ends nothing.
         timing = tenure.Timing.of(ttl=12, heartbeat=0.75, attempt_timeout=2.5)
-        election = tenure.Election(store, "leaps", timing=timing, hooks=[facts.append])
+        election = tenure.Election(store, "leaps", timing=timing)
         try:
             async with election.once() as term:
                 for leap_s in (3600, -3600, 10**8):
@@ -119,7 +121,8 @@ async def lead(url: str) -> None:
                     term.check()
                     print("renewed", leap_s, {round(ahead_s, -2) for ahead_s in leaps_shown_s()}, flush=True)
         finally:
-            print(*[type(fact).__name__ for fact in facts], flush=True)
+            subscription.wait_until_told(10)
+            print(*[type(fact.what).__name__ for fact in facts], flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def test_a_tenure_outlives_a_node(cluster: EtcdCluster, which: str, fate: str) -
                 assert member_of(store, cluster) is not node
                 await asyncio.to_thread(cluster.mend)
                 await ada.renews(now_ns())
-                assert bob.facts == []
+                assert bob.tokens == []
 
     play(story())
 
@@ -52,7 +52,7 @@ def test_a_leader_and_a_standby_outlive_a_rolling_restart_of_all_nodes(cluster: 
                     await ada.renews(now_ns())
                 async with client_of(cluster.url) as client:
                     assert len(await keys(client, "rolling")) == 2
-                assert bob.facts == []
+                assert bob.tokens == []
                 await leaves.aclose()
                 assert (await bob.leads()).token > term.token
 

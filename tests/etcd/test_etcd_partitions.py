@@ -54,7 +54,7 @@ def test_a_tenure_goes_on_when_the_member_that_it_renews_at_is_cut_off(
                 await ada.renews(now_ns())
                 await asyncio.to_thread(isolated.mend)
                 await ada.renews(now_ns())
-                assert bob.facts == []
+                assert bob.tokens == []
 
     play(story())
 

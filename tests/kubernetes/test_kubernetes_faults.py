@@ -9,13 +9,13 @@ from typing import Self
 import pytest
 
 import tenure
-from tenure.core.effects import Elected, Fact, Left
 from tenure.election import Election
 from tenure.errors import Reason
 from tenure.office.opened import OpenStore
 from tenure.office.tenure import Tenure
 from tenure.stores.kubernetes import KubernetesStore
 from tenure.testing.engines import KubernetesCluster
+from tests.hearing import Hearing
 
 PATIENCE_S = 60.0
 LOOK_S = 0.02
@@ -28,19 +28,21 @@ class Candidate:
     """Stands in an election, with a body that never ends, for as long as its block runs."""
 
     def __init__(self, store: OpenStore, name: str, ttl_s: float = TTL_S) -> None:
-        self.facts: list[Fact] = []
-        self.election = Election(store, name, ttl=ttl_s, hooks=[self.facts.append])
+        self.election = Election(store, name, ttl=ttl_s)
+        self._heard = Hearing(self.election)
         self.term: Tenure | None = None
         self.stopped_at = 0  # when the body was last cancelled,
         self.believed_until = 0  # and up to when it would have been in office: the term itself forgets that
 
     async def __aenter__(self) -> Self:
+        self._heard.__enter__()
         self._task = asyncio.create_task(self.election.lead(self._body))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
+        self._heard.__exit__()
 
     async def _body(self, term: Tenure) -> None:
         self.term = term
@@ -51,11 +53,11 @@ class Candidate:
 
     @property
     def left(self) -> list[Reason]:
-        return [fact.reason for fact in self.facts if isinstance(fact, Left)]
+        return [left.reason for left in self._heard.left]
 
     @property
     def tokens(self) -> list[int]:
-        return [fact.token for fact in self.facts if isinstance(fact, Elected)]
+        return self._heard.tokens
 
     async def leads(self) -> Tenure:
         await until(lambda: self.term is not None or self._task.done())

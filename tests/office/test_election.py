@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
+from tests.hearing import Hearing
 
-from tenure.core.effects import Elected, Fact, Left, Overstayed
 from tenure.election import Election
 from tenure.errors import ConfigError, Reason, TenureOver, Unreachable
+from tenure.facts.kinds import Elected, Left, Overstayed
 from tenure.model import Ended, Grant, Token
 from tenure.office.tenure import Tenure
 from tenure.stores.memory import MemoryEngine, MemoryStore
@@ -48,8 +49,8 @@ def test_a_body_that_blocks_its_own_event_loop_for_three_ttl_keeps_its_tenure(on
 
 def test_a_body_that_declared_progress_and_stalls_loses_its_tenure_and_stands_again(on: On) -> None:
     async def test() -> None:
-        facts: list[Fact] = []
         tokens: list[int] = []
+        election = Election(MemoryStore(), "x", ttl=TTL)
 
         async def body(term: Tenure) -> None:
             tokens.append(term.token)
@@ -57,9 +58,10 @@ def test_a_body_that_declared_progress_and_stalls_loses_its_tenure_and_stands_ag
                 term.progress(0.3)
                 await anyio.sleep_forever()
 
-        await Election(MemoryStore(), "x", ttl=TTL, hooks=[facts.append]).lead(body)
-        assert tokens == [1, 2]
-        assert Left(Token(1), Reason.STALLED) in facts
+        with Hearing(election) as heard:
+            await election.lead(body)
+            assert tokens == [1, 2]
+            assert Left(Token(1), Reason.STALLED) in heard.left
 
     on(test)
 
@@ -106,8 +108,8 @@ def test_loss_cancels_at_every_await_and_only_then_is_the_office_released(on: On
 
 def test_a_body_that_swallows_cancellation_becomes_an_overstay(on: On) -> None:
     async def test() -> None:
-        engine, facts = MemoryEngine(), list[Fact]()
-        election = Election(MemoryStore(engine), "x", ttl=1.5, hooks=[facts.append])
+        engine = MemoryEngine()
+        election = Election(MemoryStore(engine), "x", ttl=1.5)
 
         async def body(_: Tenure) -> str:
             engine.delete("x")
@@ -117,8 +119,9 @@ def test_a_body_that_swallows_cancellation_becomes_an_overstay(on: On) -> None:
                 time.sleep(1.6)
             return "done all the same"
 
-        assert await election.lead(body, once=True) == "done all the same"
-        assert [type(fact) for fact in facts] == [Elected, Overstayed, Left]
+        with Hearing(election) as heard:
+            assert await election.lead(body, once=True) == "done all the same"
+            assert [type(what) for what in heard.of_office] == [Elected, Overstayed, Left]
 
     on(test)
 

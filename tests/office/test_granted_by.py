@@ -13,7 +13,9 @@ import anyio
 import pytest
 
 from tenure import Election, granted_by, open_store, sync
-from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, Unreachable, UnverifiedToken
+from tenure.facts import subscribe
+from tenure.facts.kinds import Elected, Fact
 from tenure.model import Incumbent, Token
 from tenure.office.opened import OpenStore
 from tenure.sinks import Bound, FileSink, MemoryMark, Orders, SQLiteSink
@@ -203,20 +205,15 @@ def test_a_store_that_is_closed_and_a_time_that_is_none_are_mistakes_of_the_call
             granted_by(store, within=within)
 
 
-def test_a_hook_that_asks_is_told_that_it_cannot_and_stops_nobody(store: OpenStore) -> None:
-    told: list[TenureError | bool] = []
-    heard = Event()
+def test_a_subscriber_may_ask(store: OpenStore) -> None:
+    told: list[bool] = []
 
-    def ask(_: object) -> None:
-        try:
-            told.append(granted_by(store)("x/books", Token(1)))
-        except ConfigError as error:
-            told.append(error)
-        heard.set()
+    def ask(_: Fact) -> None:
+        told.append(granted_by(store)(f"{store.store.identity}/books", Token(1)))
 
-    with sync.Election(store, "books", hooks=[ask]).once():
-        assert heard.wait(LIMIT_S)
-    assert "must not be waited for on its own thread" in str(told[0])
+    with subscribe(ask, kinds=(Elected,)) as subscription, sync.Election(store, "books").once():
+        assert subscription.wait_until_told(LIMIT_S)
+    assert told == [True]
 
 
 def test_a_seal_that_is_cancelled_does_not_wait_for_the_answer(ledger: Path, on: On) -> None:

@@ -12,9 +12,10 @@ import anyio
 import pytest
 
 from tenure import sync
-from tenure.core.effects import Fact
 from tenure.election import Election
 from tenure.errors import ConfigError, OutcomeUnknown, TenureOver, Unreachable
+from tenure.facts import subscribe
+from tenure.facts.kinds import Elected, Fact
 from tenure.lock import Lock
 from tenure.model import Ended, Grant, Token
 from tenure.office.tenure import Tenure
@@ -45,26 +46,24 @@ class ExitOnElection:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
-def test_a_hook_that_fails_or_exits_takes_neither_the_tenure_nor_the_office_with_it(
+def test_a_subscriber_that_fails_or_exits_takes_neither_the_tenure_nor_the_office_with_it(
     on: On, error: type[BaseException]
 ) -> None:
-    reported: list[object] = []
-    office = Office.of_this_process()
-    office.loop.set_exception_handler(lambda _, context: reported.append(context.get("exception")))
-
     async def test() -> None:
         async def body(term: Tenure) -> int:
             return term.token
 
-        election = Election(MemoryStore(), "x", ttl=1, hooks=[ExitOnElection(error)])
+        election = Election(MemoryStore(), "x", ttl=1)
         assert await election.lead(body) == 1
         assert await election.lead(body) == 2
 
-    try:
+    def fail(fact: Fact) -> None:
+        raise error(f"was told {fact}")
+
+    with subscribe(fail, kinds=(Elected,)) as subscription:
         on(test)
-    finally:
-        office.loop.set_exception_handler(None)
-    assert {type(exception) for exception in reported} == {error}
+        assert subscription.wait_until_told(20)
+    assert subscription.failed == 2
 
 
 def test_a_standby_whose_loop_is_blocked_keeps_nobody_from_the_office(on: On) -> None:

@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.hearing import Hearing
 from tests.processes import freeze
 
 from tenure import sync
-from tenure.core.effects import Elected, Fact, Left, Overstayed
 from tenure.errors import ConfigError, Reason, StaleToken, TenureOver
+from tenure.facts.kinds import Elected, Left, Overstayed
 from tenure.model import Token
 from tenure.office.opened import wait_there
 from tenure.sinks import SQLiteSink
@@ -107,13 +108,14 @@ def test_resigning_ends_lead_without_a_result() -> None:
 
 
 def test_a_body_that_never_looks_becomes_an_overstay() -> None:
-    engine, facts = MemoryEngine(), list[Fact]()
-    election = sync.Election(MemoryStore(engine), "x", ttl=0.4, hooks=[facts.append])
-    with pytest.raises(TenureOver), election.once():  # noqa: PT012  (the block is the body)
-        engine.delete("x")
-        while not any(isinstance(fact, Overstayed) for fact in facts):
-            time.sleep(0.01)
-    assert [type(fact) for fact in facts] == [Elected, Overstayed, Left]
+    engine = MemoryEngine()
+    election = sync.Election(MemoryStore(engine), "x", ttl=0.4)
+    with Hearing(election) as heard:
+        with pytest.raises(TenureOver), election.once():  # noqa: PT012  (the block is the body)
+            engine.delete("x")
+            while not any(isinstance(what, Overstayed) for what in heard.all):
+                time.sleep(0.01)
+        assert [type(what) for what in heard.of_office] == [Elected, Overstayed, Left]
 
 
 def test_progress_that_does_not_come_ends_the_tenure() -> None:
@@ -260,6 +262,7 @@ def test_a_thread_that_was_stopped_for_longer_than_its_ttl_stands_again(tmp_path
 INTERRUPTED = """
 import sys
 from tenure import sync
+from tests.hearing import Hearing
 with sync.open_store(sys.argv[1]) as store:
     lock = sync.Lock(store, "x", ttl=30)
     try:

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
+from tests.hearing import Hearing
 
 from tenure import Standby, sync
-from tenure.core.effects import Fact, Left, Overstayed
 from tenure.election import Election
 from tenure.errors import Reason, TenureOver
+from tenure.facts import subscribe
+from tenure.facts.kinds import Fact, Left, Overstayed, What
 from tenure.model import Token
 from tenure.office.tenure import Tenure
 from tenure.stores.memory import MemoryStore
@@ -20,7 +22,7 @@ LEFT = Left(Token(1), Reason.STALLED)
 On = Callable[[Callable[[], Awaitable[None]]], None]
 
 
-def is_overstay(fact: Fact) -> bool:
+def is_overstay(fact: What) -> bool:
     """Whether it says so of the first tenure, whose body never began."""
     return isinstance(fact, Overstayed) and fact.token == 1
 
@@ -32,7 +34,8 @@ def leads_later(term: Tenure) -> bool:
 
 def test_a_standby_that_will_not_end_loses_an_office_that_nobody_fills(on: On) -> None:
     async def test() -> None:
-        store, facts, may_end = MemoryStore(), list[Fact](), anyio.Event()
+        store, may_end = MemoryStore(), anyio.Event()
+        election = Election(store, "x", ttl=TTL)
 
         async def stubborn(standby: Standby) -> None:
             standby.ready()
@@ -44,17 +47,18 @@ def test_a_standby_that_will_not_end_loses_an_office_that_nobody_fills(on: On) -
 
         async def stand() -> None:
             with pytest.raises(TenureOver, match="stalled"):
-                await Election(store, "x", ttl=TTL, hooks=[facts.append]).lead(body, prepare=stubborn, once=True)
+                await election.lead(body, prepare=stubborn, once=True)
             assert may_end.is_set()
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stand)
-            while not facts:
-                await anyio.sleep(0.01)
-            async with Election(store, "x", ttl=TTL).once():  # Gets it, although the stubborn one still sits there.
-                may_end.set()
-        assert LEFT in facts
-        assert not any(map(is_overstay, facts)), "a body that never began stays nowhere"
+        with Hearing(election) as heard:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stand)
+                while not heard.tokens:
+                    await anyio.sleep(0.01)
+                async with Election(store, "x", ttl=TTL).once():  # Gets it, although the stubborn one still sits there.
+                    may_end.set()
+            assert LEFT in heard.left
+            assert not any(map(is_overstay, heard.all)), "a body that never began stays nowhere"
 
     on(test)
 
@@ -62,13 +66,15 @@ def test_a_standby_that_will_not_end_loses_an_office_that_nobody_fills(on: On) -
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_tenure_that_ends_before_its_standby_has_is_lost_and_gets_no_body(on: On, raises: bool) -> None:
     async def test() -> None:
-        facts, prepared = list[Fact](), list[Standby]()
+        prepared = list[Standby]()
+        election = Election(MemoryStore(), "x", ttl=TTL)
+        heard = Hearing(election)
 
         async def slow_at_first(standby: Standby) -> None:
             prepared.append(standby)
             standby.ready()
             with anyio.CancelScope(shield=True), anyio.move_on_after(20):
-                while LEFT not in facts:
+                while LEFT not in heard.left:
                     await anyio.sleep(0.01)
             if raises:  # about a tenure of its own, which has the same token
                 raise TenureOver(1, Reason.LAPSED)
@@ -76,15 +82,15 @@ def test_a_tenure_that_ends_before_its_standby_has_is_lost_and_gets_no_body(on: 
         async def body(term: Tenure) -> bool:
             return leads_later(term)
 
-        election = Election(MemoryStore(), "x", ttl=TTL, hooks=[facts.append])
-        if raises:
-            with pytest.raises(TenureOver, match="lapsed"):
-                await election.lead(body, prepare=slow_at_first)
-            assert len(prepared) == 1, "it ended the standing"
-        else:
-            assert await election.lead(body, prepare=slow_at_first)
-        assert LEFT in facts
-        assert not any(map(is_overstay, facts))
+        with heard:
+            if raises:
+                with pytest.raises(TenureOver, match="lapsed"):
+                    await election.lead(body, prepare=slow_at_first)
+                assert len(prepared) == 1, "it ended the standing"
+            else:
+                assert await election.lead(body, prepare=slow_at_first)
+            assert LEFT in heard.left
+            assert not any(map(is_overstay, heard.all))
 
     on(test)
 
@@ -110,11 +116,11 @@ def test_a_standby_that_blocks_its_loop_past_the_tenure_leaves_it_without_a_body
 
 @pytest.mark.parametrize("raises", [False, True])
 def test_in_threads_a_tenure_that_ends_before_its_standby_has_is_lost_and_gets_no_body(raises: bool) -> None:
-    facts, prepared, has_left = list[Fact](), list[sync.Standby](), threading.Event()
+    facts, prepared, has_left = list[What](), list[sync.Standby](), threading.Event()
 
-    def hook(fact: Fact) -> None:
-        facts.append(fact)
-        if fact == LEFT:
+    def hear(fact: Fact) -> None:
+        facts.append(fact.what)
+        if fact.what == LEFT:
             has_left.set()
 
     def slow_at_first(standby: sync.Standby) -> None:
@@ -129,12 +135,14 @@ def test_in_threads_a_tenure_that_ends_before_its_standby_has_is_lost_and_gets_n
     def body(term: sync.Tenure) -> bool:
         return leads_later(term)
 
-    election = sync.Election(MemoryStore(), "x", ttl=TTL, hooks=[hook])
-    if raises:
-        with pytest.raises(TenureOver, match="lapsed"):
-            election.lead(body, prepare=slow_at_first)
-        assert len(prepared) == 1, "it ended the standing"
-    else:
-        assert election.lead(body, prepare=slow_at_first)
+    election = sync.Election(MemoryStore(), "x", ttl=TTL)
+    with subscribe(hear) as subscription:
+        if raises:
+            with pytest.raises(TenureOver, match="lapsed"):
+                election.lead(body, prepare=slow_at_first)
+            assert len(prepared) == 1, "it ended the standing"
+        else:
+            assert election.lead(body, prepare=slow_at_first)
+        assert subscription.wait_until_told(20)
     assert LEFT in facts
     assert not any(map(is_overstay, facts))

@@ -18,11 +18,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("errors",),
     ("clock", "model", "timing"),
+    ("facts",),
     ("core",),
     ("clients",),
     ("stores", "sinks"),
     ("office", "sim"),
-    ("election", "lock", "hooks", "sync", "plan"),
+    ("election", "lock", "sync", "plan"),
     ("apps",),
     ("testing",),
     ("web",),

@@ -12,9 +12,6 @@ from tenure.core.candidate import Candidate
 from tenure.core.effects import (
     Claim,
     Effect,
-    Elected,
-    Left,
-    Overstayed,
     Publish,
     Release,
     Renew,
@@ -38,6 +35,7 @@ from tenure.core.events import (
 )
 from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING
 from tenure.errors import ClockError, Reason
+from tenure.facts.kinds import Elected, Left, Overstayed
 from tenure.model import Bid, Grant, Holder, Token, Wait
 from tenure.timing import Timing
 

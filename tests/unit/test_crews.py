@@ -28,7 +28,7 @@ class Seat(Member):
     def renewal(self, now: int) -> Renew | None:
         return self.asks(now)
 
-    def renewed(self, effect: Renew, outcome: Renewal) -> None:
+    def renewed(self, effect: Renew, outcome: Renewal, _: int) -> None:
         if self.deaf:
             raise ZeroDivisionError
         if isinstance(outcome, Grant):
@@ -66,7 +66,7 @@ def play_round(crew: Crew, at: int, newcomers: list[Seat], outcome: Roll | Unkno
     NOW[0] = at + 1
     waiting = crew.heard(outcome, at + 1)
     for one in waiting:
-        crew.tell(one, outcome)
+        crew.tell(one, outcome, at)
     crew.strike_off(waiting)
     crew.look_after(outcome)
 
@@ -116,7 +116,7 @@ def test_one_that_cannot_hear_is_not_renewed_for_ever() -> None:
     crew.enlist()
     waiting = crew.heard(Roll(frozenset(), ()), 2 * S + 1)
     with pytest.raises(ZeroDivisionError):
-        crew.tell(waiting[0], Roll(frozenset(), ()))
+        crew.tell(waiting[0], Roll(frozenset(), ()), 2 * S)
     crew.strike_off(waiting)
     assert listed(crew) == set(crew.cohort.members) == set()
 

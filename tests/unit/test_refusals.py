@@ -17,7 +17,7 @@ from tenure.sinks import Refusals, SQLiteSink
     ids=["stale", "unverified", "another"],
 )
 def test_a_refusal_is_counted_by_its_reason_and_passes_through(error: TenureError, stale: int, unverified: int) -> None:
-    refused = Refusals()
+    refused = Refusals("Sink")
     with pytest.raises(type(error)) as caught, refused.counting():
         raise error
     assert caught.value is error
@@ -28,7 +28,7 @@ def test_a_refusal_is_counted_by_its_reason_and_passes_through(error: TenureErro
 
 
 def test_no_refusal_is_lost_where_two_threads_are_refused_at_once() -> None:
-    refused = Refusals()
+    refused = Refusals("Sink")
     counted = Event()
 
     def count() -> None:

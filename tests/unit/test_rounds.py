@@ -68,8 +68,9 @@ class Member:
         self.asked_at.append(now)
         return None if self.busy else self.effect
 
-    def renewed(self, effect: Renew, outcome: Renewal) -> None:
+    def renewed(self, effect: Renew, outcome: Renewal, asked_at: int) -> None:
         assert effect is self.effect
+        assert asked_at >= 0
         self.outcomes.append(outcome)
         self.heard.set()
 
@@ -256,8 +257,8 @@ def test_one_that_fails_does_not_keep_the_others_from_renewing_nor_is_it_forgott
 
 def test_one_that_cannot_hear_of_a_broken_store_does_not_keep_the_others_from_looking_after_themselves() -> None:
     class Deaf(Member):
-        def renewed(self, effect: Renew, outcome: Renewal) -> None:
-            super().renewed(effect, outcome)
+        def renewed(self, effect: Renew, outcome: Renewal, asked_at: int) -> None:
+            super().renewed(effect, outcome, asked_at)
             raise ZeroDivisionError
 
     async def run() -> None:

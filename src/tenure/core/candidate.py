@@ -34,6 +34,7 @@ from tenure.core.asking import NEVER, Asking
 from tenure.core.held import Held
 from tenure.core.table import CLAIMING, IDLE, LEADING, SEALING, STANDBY, STOPPING, TRANSITIONS, State
 from tenure.errors import ClockError, Reason
+from tenure.facts.kinds import Elected, Left, Overstayed
 from tenure.model import Bid, Grant, Token
 from tenure.timing import Timing
 
@@ -47,8 +48,8 @@ _BY_CHOICE: Final = (Reason.RESIGNED, Reason.STALLED)
 class Candidate:
     """One candidate of one election. Not thread-safe: one driver steps it."""
 
-    __slots__ = ("_asking", "_bid", "_chance", "_cohort", "_deadline", "_highest_token", "_like", "_now", "_out", "_phase_ns", "_seal_at",
-                 "_seal_failures", "_sealing", "_serials", "_timing", "_wanted", "_watching", "held", "state", "wake_at")  # fmt: skip
+    __slots__ = ("_asking", "_bid", "_chance", "_cohort", "_deadline", "_highest_token", "_now", "_out", "_phase_ns", "_seal_at",
+                 "_seal_failures", "_sealing", "_serials", "_timing", "_wanted", "_watching", "held", "like", "state", "wake_at")  # fmt: skip
 
     def __init__(self, like: Bid, timing: Timing, serials: Iterator[int] | None = None, phase_ns: int = 0) -> None:
         """Its bids are ``like`` this one but for their ``serials``, which candidates that ever share a holder must share;
@@ -56,14 +57,13 @@ class Candidate:
         """
         self.state: State = IDLE
         self.wake_at: int | None = None
-        self._like, self._timing, self._phase_ns = like, timing, phase_ns
+        self.like, self._timing, self._phase_ns = like, timing, phase_ns
         self._now, self._chance = 0, 0.5
-        self._wanted = False
+        self._wanted, self._highest_token = False, 0
         self._serials = count(1) if serials is None else serials
         self._bid: Bid | None = None
         self.held: Held | None = None
         self._cohort: AnyCohort | None = None
-        self._highest_token = 0
         self._asking = Asking(timing)
         self._watching = self._sealing = 0  # the attempts of the current watch, and of the latest seal
         self._seal_failures, self._seal_at = 0, NEVER  # and when to seal again
@@ -199,7 +199,7 @@ class Candidate:
         self.state = LEADING
         self._asking.succeeded()
         self._seal_at, self._deadline = NEVER, office.valid_until - self._timing.grace_ns
-        self._out.append(do.Publish(do.Elected(event.token, office.valid_until)))
+        self._out.append(do.Publish(Elected(event.token, office.valid_until)))
         self._out.append(do.StartBody(event.token))
 
     def _renewed(self, event: on.Granted) -> None:
@@ -274,7 +274,7 @@ class Candidate:
     def _overstay_due(self, _: on.Tick) -> None:
         if self._now >= self._deadline:
             office, self._deadline = self._held, NEVER
-            self._out.append(do.Publish(do.Overstayed(office.grant.token, self._now - office.valid_until)))
+            self._out.append(do.Publish(Overstayed(office.grant.token, self._now - office.valid_until)))
 
     def _note_wish(self, event: on.Stand | on.Resign) -> None:
         self._wanted = isinstance(event, on.Stand)
@@ -288,10 +288,10 @@ class Candidate:
             office.reason = Reason.RESIGNED
             if self._now >= office.valid_until:  # … though later than it should have been.
                 office.reason = Reason.LAPSED
-                self._out.append(do.Publish(do.Overstayed(event.token, self._now - office.valid_until)))
+                self._out.append(do.Publish(Overstayed(event.token, self._now - office.valid_until)))
         self._give_up_bid()
         office.valid_until = 0
-        self._out.append(do.Publish(do.Left(event.token, office.reason)))
+        self._out.append(do.Publish(Left(event.token, office.reason)))
         self.state = IDLE
         if self._wanted:
             self._asking.failures = 0
@@ -314,7 +314,7 @@ class Candidate:
         return self.held
 
     def _new_bid(self) -> None:
-        self._bid = self._like = replace(self._like, serial=next(self._serials))
+        self._bid = self.like = replace(self.like, serial=next(self._serials))
 
     def _give_up_bid(self) -> None:
         assert self._bid is not None, f"no bid in state {self.state}"

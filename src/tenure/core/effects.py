@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tenure.errors import Reason
+from tenure.facts.kinds import Elected, Left, Overstayed
 from tenure.model import Bid, Grant, Token, Wait
 
 
@@ -61,37 +62,10 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Elected:
-    """Fact: office was taken and the body starts."""
-
-    token: Token
-    valid_until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Overstayed:
-    """Fact: the body still ran when the office had to be given up."""
-
-    token: Token
-    late_by_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """Fact: the body has ended and the office was left."""
-
-    token: Token
-    reason: Reason
-
-
-Fact = Elected | Overstayed | Left
-
-
-@dataclass(frozen=True, slots=True)
 class Publish:
-    """Tell the hooks."""
+    """Tell whoever listens."""
 
-    fact: Fact
+    what: Elected | Overstayed | Left
 
 
 Effect = Claim | Renew | Watch | Seal | StartBody | StopBody | Release | Publish

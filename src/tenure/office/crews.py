@@ -35,8 +35,8 @@ class Renewing(Protocol):
         """Let time pass up to ``now``, and return the renewal that is due then; None: there was something else to do."""
         ...
 
-    def renewed(self, effect: Renew, outcome: Renewal) -> None:
-        """Hear what became of a renewal."""
+    def renewed(self, effect: Renew, outcome: Renewal, asked_at: int) -> None:
+        """Hear what became of a renewal that was asked for at ``asked_at``."""
         ...
 
     def asked_to_resign(self) -> None:
@@ -83,17 +83,17 @@ class Crew:
             return self.cohort.failed()
         return self.cohort.answered(now, {*outcome.ended, *outcome.missed} if outcome.missed else outcome.ended)
 
-    def tell(self, one: Asked[Renewing], outcome: Roll | No | Unknown) -> None:
+    def tell(self, one: Asked[Renewing], outcome: Roll | No | Unknown, asked_at: int) -> None:
         """Tell a seat what came of its renewal, and take it in if it is like the others now."""
         (effect, seat), grant = one, one.effect.grant
         if not isinstance(outcome, Roll):
-            seat.renewed(effect, outcome)
+            seat.renewed(effect, outcome, asked_at)
         elif grant.bid in outcome.ended:
-            seat.renewed(effect, Ended(grant.bid, grant.token))
+            seat.renewed(effect, Ended(grant.bid, grant.token), asked_at)
         elif grant.bid in outcome.missed:
-            seat.renewed(effect, outcome.missed[grant.bid])
+            seat.renewed(effect, outcome.missed[grant.bid], asked_at)
         else:
-            seat.renewed(effect, grant)
+            seat.renewed(effect, grant, asked_at)
             if not self._passing and self.cohort.admit(seat):
                 seat.crew = self
                 seat.look_after_time()

@@ -3,14 +3,12 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import randrange
 from typing import Final
 
 from tenure.core.candidate import Candidate
-from tenure.core.effects import Fact
 from tenure.errors import ConfigError
 from tenure.model import Bid, Holder
 from tenure.office.names import check_name as check_name  # noqa: PLC0414  (those who stand find it here)
@@ -27,7 +25,6 @@ ADVERTISE_BYTES_MAX: Final = 1024  # A URL; every standby and every status reads
 _SERIALS: Final = count(1)
 # Who stands in this process, by process and store.
 _TAKEN: Final[dict[tuple[int, str], set["Desk"]]] = {}
-Hook = Callable[[Fact], None]
 
 
 def check_advertise(address: object) -> str:
@@ -51,7 +48,6 @@ class Desk:
     holder: Holder
     advertise: str
     timing: Timing
-    hooks: Sequence[Hook]
     kill_on_overstay: bool
     # Which store this is, as it said when the seat was last taken. Kept, since a body may write for the last time while its store
     # is being closed; and interned, since ten thousand elections of one store say the same.
@@ -103,11 +99,6 @@ class Desk:
         if self._seated:
             self._seated = False
             _TAKEN[self.office.pid, self._identity].discard(self)
-
-    def publish(self, fact: Fact) -> None:
-        """Tell the hooks, in their order, soon: one that raises must not take the step with it that it is told of."""
-        for hook in self.hooks:
-            self.office.loop.call_soon(hook, fact)
 
     @staticmethod
     def kill() -> None:

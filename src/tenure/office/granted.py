@@ -28,7 +28,7 @@ def granted_by(store: OpenStore | Store, *, within: Seconds = _WITHIN_S) -> Call
 
     ``store`` is as an Election takes it, and has to be open whenever the sink is asked for a token that is new to it. Fences of
     another store are never confirmed, nor are tenures that have ended. Works for sinks that await and that block, from any thread
-    but the one on which hooks are called. Raises StoreError if the store cannot be asked or does not answer ``within`` that time.
+    but the office's own. Raises StoreError if the store cannot be asked or does not answer ``within`` that time.
     """
     within_ns = to_ns("within", within)
     if within_ns <= 0:

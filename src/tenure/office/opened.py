@@ -162,7 +162,7 @@ def wait_there(office: Office, coroutine: Any) -> Any:
     """Wait, in the user's thread, for what runs on the office's loop. If interrupted, what runs there is cancelled."""
     if office.is_here():
         coroutine.close()
-        rule = "must not be waited for on its own thread, where hooks are called: hand it to a thread of yours"
+        rule = "must not be waited for on its own thread: hand it to a thread of yours"
         raise ConfigError("office", "waits for itself", rule)
     future = office.submit(coroutine)
     try:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from tenure.clock import Clock
 from tenure.core.effects import Renew
 from tenure.errors import OutcomeUnknown
+from tenure.facts import publish
+from tenure.facts.kinds import Renewed
 from tenure.office.crews import Crew, Renewing
 from tenure.office.timetable import Timetable
 from tenure.stores.base import CanRenewTogether, No, Ok, Roll, Store, Unknown, outcome_of
@@ -180,11 +182,15 @@ class Rounds:
         if error is not None:
             told_of_broken_store(self._loop, error)
         outcome = broken("renew", crew.store) if error is not None else task.result()
-        begun.waiting, begun.over = crew.heard(outcome, self._clock.now()), True
+        asked_at, valid_until, now = crew.cohort.asked_at or 0, crew.cohort.valid_until, self._clock.now()
+        begun.waiting, begun.over = crew.heard(outcome, now), True
+        if crew.cohort.members:  # Only a round that was answered in time leaves any.
+            renewed = Renewed(tuple(crew.cohort.members), max(0, valid_until - now), now - asked_at)
+            publish(renewed, crew.store.address)
         self._enrol(crew)
         try:
             for one in begun.waiting:
-                crew.tell(one, outcome)
+                crew.tell(one, outcome, asked_at)
             crew.look_after(outcome)
             self._timetable.set(begun, None)  # Last: if one of them raises, the rest look after the time themselves.
         finally:

@@ -5,7 +5,6 @@ stop) goes to its ``Tenant``, which lives where the user called. The seat decide
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from random import random
@@ -16,6 +15,8 @@ from tenure.core import events as on
 from tenure.core.candidate import Candidate
 from tenure.core.table import IDLE, LEADING
 from tenure.errors import ConfigError, Reason, StoreError
+from tenure.facts import kinds as facts
+from tenure.facts import publish
 from tenure.model import Ended, Grant, Token, Wait
 from tenure.office.crews import Crew, Renewal
 from tenure.office.rounds import broken, in_time, told_of_broken_store
@@ -26,7 +27,6 @@ from tenure.stores.base import CanAskToResign, CanProclaim, CanRenewTogether, No
 from tenure.timing import Timing
 
 T = TypeVar("T")
-_LOG: Final = logging.getLogger("tenure")
 _TICK: Final = on.Tick()
 # One for all seats: most of the time nothing is under way for most of them.
 _NOTHING: Final[Mapping["asyncio.Task[None]", int]] = {}
@@ -124,10 +124,11 @@ class Seat:
         if self._idle is not idle:
             self._idle = idle
             self._office.keep(self, kept=not idle)
+            self._tell(facts.Withdrew() if idle else facts.Stood(self._timing.ttl_ns))
             if idle:
                 self._tenant.idle()
-            if idle and self._left is not None:
-                self._left.set()
+                if self._left is not None:
+                    self._left.set()
 
     async def evict(self) -> None:
         """The store is about to be closed: end the body, and give back what is held. A body gets its grace, no more."""
@@ -196,6 +197,7 @@ class Seat:
         if self._watch is not None:
             self._watch.cancel()
         self._watch = self._ask(self._watched(effect), effect.attempt)
+        self._tell(facts.Waiting(effect.wait.incumbent))
         self._tenant.wait()
 
     def _seal(self, effect: do.Seal) -> None:
@@ -206,16 +208,20 @@ class Seat:
             self._term = Term(self.candidate.held)
             self._tenant.start(self._term)
 
-    def _stop_body(self, _: do.StopBody) -> None:
+    def _stop_body(self, effect: do.StopBody) -> None:
         term = self._term
         if term is not None:
             term.progress_by = None
+            self._tell(facts.Ending(effect.token, effect.reason))
             self._tenant.stop(term)
 
     def _publish(self, effect: do.Publish) -> None:
-        if isinstance(effect.fact, do.Left):
+        if isinstance(effect.what, facts.Left):
             self._term = None
-        self._tenant.publish(effect.fact)
+        self._tell(effect.what)
+
+    def _tell(self, what: facts.What) -> None:
+        publish(what, self.store.address, self.candidate.like.election, self.candidate.like.holder)
 
     # Requests
 
@@ -261,19 +267,21 @@ class Seat:
     def _renew(self, effect: do.Renew) -> None:
         self._tenant.look_after()
         if self._together is None:
-            self._ask(self._renew_alone(effect), effect.attempt)
+            self._ask(self._renew_alone(effect, self._office.clock.now()), effect.attempt)
         else:
             self._office.rounds.add(self._together, self._timing, effect, self)
 
-    async def _renew_alone(self, effect: do.Renew) -> None:
+    async def _renew_alone(self, effect: do.Renew, asked_at: int) -> None:
         outcome = await outcome_of(self._in_time("renew", self.store.renew(effect.grant)))
-        self.renewed(effect, outcome.value if isinstance(outcome, Ok) else outcome)
+        self.renewed(effect, outcome.value if isinstance(outcome, Ok) else outcome, asked_at)
 
-    def renewed(self, effect: do.Renew, outcome: Renewal) -> None:
-        """Hear what became of a renewal."""
+    def renewed(self, effect: do.Renew, outcome: Renewal, asked_at: int) -> None:
+        """Hear what became of a renewal that was asked for at ``asked_at``."""
         if self._idle:  # It has left meanwhile, and a renewal of what was released changes nothing.
             return
         if isinstance(outcome, Grant):
+            now, until = self._office.clock.now(), self.candidate.valid_until or 0  # It may hold nothing any more.
+            self._tell(facts.Renewed((outcome.bid,), max(0, until - now), now - asked_at))
             self._hear(on.Granted(effect.attempt, outcome))
             if isinstance(self.store, CanAskToResign) and self.store.resign_asked(outcome):
                 self.asked_to_resign()
@@ -293,6 +301,7 @@ class Seat:
     async def _watched(self, effect: do.Watch) -> None:
         match await outcome_of(self.store.changed(effect.wait)):
             case Ok():
+                self._tell(facts.Woken())
                 self._hear(on.Changed(effect.attempt))
             case No() | Unknown() as failure:
                 self._miss(effect.attempt, failure)
@@ -320,12 +329,12 @@ class Seat:
 
     def _hear(self, answer: on.Event) -> None:
         self.trouble = None
+        self._office.absences.heard(self.store)
         self._step(answer)
 
     def _miss(self, attempt: int, failure: No | Unknown) -> None:
         self.trouble = failure.error
-        if self._office.may_say(self.store.address):  # An outage is one thing, however many elections meet it.
-            _LOG.warning("%s; trying again", failure.error)
+        self._office.absences.missed(self.candidate.like, self.store, failure.error)
         self._step(on.Failed(attempt, definite=isinstance(failure, No)))
 
 

@@ -4,14 +4,14 @@ The seat (office thread) says seal, start, stop; the sitting does so where the u
 loop and a plain thread do alike stands here; how each waits and stops stands in ``on_loop`` and ``on_thread``.
 """
 
-import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tenure.core.effects import Fact
 from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed, Tick
 from tenure.errors import ConfigError, OutcomeUnknown, Reason, StaleToken, TenureOver, UnverifiedToken, redact
+from tenure.facts import kinds as facts
+from tenure.facts import publish
 from tenure.model import Token
 from tenure.office.desk import Desk
 from tenure.office.eligibility import Eligibility, NotEligible, Question
@@ -22,8 +22,6 @@ from tenure.timing import Seconds, to_ns
 
 if TYPE_CHECKING:
     from tenure.office.seat import Seat
-
-_LOG: Final = logging.getLogger("tenure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +119,6 @@ class Sitting:
         self._desk.leave()
         self.put(Idle())
 
-    def publish(self, fact: Fact) -> None:
-        self._desk.publish(fact)
-
     # The user's side
 
     def _opened(self, letter: Letter) -> Letter:
@@ -157,6 +152,7 @@ class Sitting:
 
     async def seal_sinks(self, attempt: int, token: Token) -> None:
         """Raise every fence, and report what came of it."""
+        began_at = self._desk.office.clock.now()
         for sink in self._sealed_first:
             self._seal_trouble = OutcomeUnknown(type(sink).__name__, "seal", "no answer in time")
             self._seal_trouble = failure = await failure_of(sink.seal(self._desk.fence, token))
@@ -164,9 +160,7 @@ class Sitting:
                 case None:
                     continue
                 case NotEligible():
-                    _LOG.info("%s: not eligible, so token %d is given back", self._desk.fence, token)
                     self.seat.feed(Deposed(token))
-                    return
                 case StaleToken() | UnverifiedToken():  # With this token nobody can ever write.
                     self.seat.feed(Deposed(token))
                 case ConfigError():  # Asking again would not help: it is for the caller to mend.
@@ -174,9 +168,16 @@ class Sitting:
                     self.seat.feed(Resign())
                 case _:  # It may have been sealed, and may be later: the machine asks again.
                     self.seat.feed(Failed(attempt, definite=False))
-            _LOG.warning("sealing %s with token %d failed: %s", self._desk.fence, token, redact(str(failure)))
+            self._publish(
+                facts.SealFailed(token, type(sink).__name__, redact(str(failure)), not isinstance(failure, NotEligible))
+            )
             return
+        self._publish(facts.Sealed(token, len(self._sealed_first), self._desk.office.clock.now() - began_at))
         self.seat.feed(Sealed(token))
+
+    def _publish(self, what: facts.What) -> None:
+        desk = self._desk
+        publish(what, self.seat.store.address, desk.election, desk.holder)
 
     def patience_s(self, wait_s: float | None) -> float | None:
         """Return how long to wait for office. Not at all means: until the store has said who holds it."""

@@ -7,8 +7,7 @@ from typing import Final, Literal, TypeVar
 
 from tenure.errors import ConfigError
 from tenure.model import Holder
-from tenure.office.desk import Desk, Hook, check_advertise, check_name
-from tenure.office.hooks import log_fact
+from tenure.office.desk import Desk, check_advertise, check_name
 from tenure.office.opened import OpenStore
 from tenure.office.sitting import StayBase
 from tenure.office.term import Term
@@ -18,7 +17,6 @@ from tenure.stores.base import Store
 from tenure.timing import Seconds, Timing
 
 _LOOKS_PER_HEARTBEAT: Final = 4
-_NO_HOOKS: Final = (log_fact,)  # one for all who have none of their own
 
 
 S = TypeVar("S", bound=StayBase)
@@ -44,13 +42,11 @@ class Standing:
         timing: Timing | None = None,
         holder: Holder | None = None,
         advertise: str = "",
-        hooks: Sequence[Hook] = (),
         on_overstay: Literal["publish", "kill"] = "publish",
     ) -> None:
         """Stand as ``holder``, who by default is new with every object, and can be reached at ``advertise``.
 
-        Give ``ttl``, or a whole ``timing``; by default the lease lasts 8 s, in Consul 10 s. ``hooks`` are called with every fact, on the
-        office's thread. With ``on_overstay="kill"`` a body that does not end in time ends the process.
+        Give ``ttl``, or a whole ``timing``; by default the lease lasts 8 s, in Consul 10 s. With ``on_overstay="kill"`` a body that does not end in time ends the process.
         """
         if ttl is not None and timing is not None:
             raise ConfigError("ttl", ttl, "is part of timing: give one of the two")
@@ -65,7 +61,6 @@ class Standing:
             Holder.fresh() if holder is None else holder,
             check_advertise(advertise),
             timing if timing is not None else _timing_of(ttl),
-            (log_fact, *hooks) if hooks else _NO_HOOKS,
             on_overstay == "kill",
         )
 
@@ -107,10 +102,9 @@ class LockStanding(Standing):
         timing: Timing | None = None,
         holder: Holder | None = None,
         sinks: Sequence[Sink] = (),
-        hooks: Sequence[Hook] = (),
     ) -> None:
         """Lock ``name``, for at most ``ttl`` without a renewal; ``sinks`` are sealed before every use of it."""
-        super().__init__(store, name, ttl=ttl, timing=timing, holder=holder, hooks=hooks)
+        super().__init__(store, name, ttl=ttl, timing=timing, holder=holder)
         self._sinks = tuple(sinks)
 
     def _has_room(self, term: Term | None) -> bool:

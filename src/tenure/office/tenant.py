@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from tenure.core.effects import Fact
 from tenure.model import Token
 from tenure.office.term import Term
 
@@ -36,8 +35,4 @@ class Tenant(Protocol):
 
     def idle(self) -> None:
         """The candidate no longer stands, and what it held has been released."""
-        ...
-
-    def publish(self, fact: Fact) -> None:
-        """Tell the hooks."""
         ...

@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tenure.clock import BootClock
 from tenure.errors import ConfigError
+from tenure.facts import publish
+from tenure.facts.kinds import Suspended
+from tenure.office.absences import Absences
 from tenure.office.rounds import Rounds
 from tenure.office.timetable import Timetable
 
@@ -32,7 +35,6 @@ _SUSPEND_CHECK_S = 0.25
 _SUSPEND_NOTICED_NS = 100_000_000
 # How long leaving the interpreter may wait for releases: an engine that is gone must not keep a process from ending.
 _CLOSE_WITHIN_S = 5.0
-_SAY_AGAIN_NS = 10 * 10**9
 
 
 class Kept(Protocol):
@@ -71,7 +73,7 @@ class Office:
         self._leaving = False
         self.timetable = Timetable(self.loop, self.clock)
         self.rounds = Rounds(self.loop, self.clock, self.timetable)
-        self._said_at: dict[str, int] = {}  # by store: a process has a few
+        self.absences = Absences(self.clock)
         self._thread = threading.Thread(target=self._run, name="tenure-office", daemon=True)
         self._thread.start()
 
@@ -130,14 +132,6 @@ class Office:
         """Have everybody leave who stands or leads on ``store``, before it is closed."""
         await _all(seat.evict() for seat in tuple(self._seats) if seat.store is store)
 
-    def may_say(self, what: str) -> bool:
-        """Say whether it is time to log of ``what`` again: a thousand elections that fail together are one line."""
-        now = self.clock.now()
-        if now < self._said_at.get(what, now - _SAY_AGAIN_NS) + _SAY_AGAIN_NS:
-            return False
-        self._said_at[what] = now
-        return True
-
     def close(self) -> None:
         """Leave no lease behind: release whatever is held, within a bound, and end the thread."""
         if self.pid != os.getpid() or self.loop.is_closed():
@@ -164,7 +158,7 @@ class Office:
         while not self._leaving:
             try:
                 self.loop.run_forever()
-            except SystemExit as error:  # A hook or a store has said so; this thread is not theirs to end.
+            except SystemExit as error:  # A store has said so; this thread is not theirs to end.
                 self.loop.call_exception_handler({"message": "exit from the office is refused", "exception": error})
         watch.cancel()
         self.loop.run_until_complete(asyncio.gather(watch, return_exceptions=True))
@@ -177,6 +171,7 @@ class Office:
             await asyncio.sleep(_SUSPEND_CHECK_S)
             ahead_now = self.clock.now() - int(loop.time() * 1e9)
             if ahead_now - ahead > _SUSPEND_NOTICED_NS:
+                publish(Suspended(ahead_now - ahead))
                 self.timetable.ring()
             ahead = ahead_now
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tenure.core import effects as do
 from tenure.core.events import BodyEnded, Changed, Deposed, Event, Failed, Stand, Tick
 from tenure.core.table import State
+from tenure.facts.kinds import Overstayed
 from tenure.model import Bid, Holder, Token
 from tenure.sim.history import REASONS, Kind
 
@@ -220,8 +221,8 @@ class Candidacy:
         world.at(world.now + world.chance.between(0, longest_ns), self._body_over, effect.token)
 
     def _publish(self, effect: do.Publish) -> None:
-        if isinstance(effect.fact, do.Overstayed):
-            self._note(Kind.OVERSTAYED, effect.fact.token)
+        if isinstance(effect.what, Overstayed):
+            self._note(Kind.OVERSTAYED, effect.what.token)
 
     # The body
 

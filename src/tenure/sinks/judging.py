@@ -22,7 +22,7 @@ class JudgingSink:
     refused: Refusals
 
     def __init__(self, verify: Verify | None) -> None:
-        self.verify, self.refused = verify, Refusals()
+        self.verify, self.refused = verify, Refusals(type(self).__name__)
 
     async def judge(self, fence: str, token: Token, highest: int) -> None:
         """Return if ``token`` may write where ``highest`` was found, and raise the fence if that is lower.

@@ -4,6 +4,8 @@ from threading import Lock
 from typing import Final, Self, TypeVar
 
 from tenure.errors import StaleToken, UnverifiedToken
+from tenure.facts import publish
+from tenure.facts.kinds import RefusedStale, RefusedUnverified
 
 R = TypeVar("R", bound=StaleToken | UnverifiedToken)
 
@@ -13,9 +15,11 @@ REFUSED: Final = (StaleToken, UnverifiedToken)
 class Refusals:
     """How many writes and seals one sink has refused in this process, by reason. Safe to use from any thread."""
 
-    __slots__ = ("_lock", "stale", "unverified")
+    __slots__ = ("_lock", "_sink", "stale", "unverified")
 
-    def __init__(self) -> None:
+    def __init__(self, sink: str) -> None:
+        """``sink`` is whose they are, as facts name it: the name of its class."""
+        self._sink = sink
         self.stale, self.unverified = 0, 0
         self._lock = Lock()
 
@@ -23,12 +27,14 @@ class Refusals:
         return f"<refused: {self.stale} stale, {self.unverified} unverified>"
 
     def counted(self, refusal: R) -> R:
-        """Count a refusal that is about to be raised, and return it: what is accepted then costs nothing more."""
+        """Count a refusal that is about to be raised, tell whoever listens, and return it: what is accepted then costs nothing more."""
         with self._lock:
             if isinstance(refusal, StaleToken):
                 self.stale += 1
             else:
                 self.unverified += 1
+        told = RefusedStale if isinstance(refusal, StaleToken) else RefusedUnverified
+        publish(told(self._sink, refusal.token, refusal.highest))
         return refusal
 
     def counting(self) -> Self:

@@ -21,7 +21,7 @@ class Orders:
     """
 
     def __init__(self, mark: Mark, *, verify: Verify | None = None) -> None:
-        self._mark, self._verify, self.refused = mark, verify, Refusals()
+        self._mark, self._verify, self.refused = mark, verify, Refusals(type(self).__name__)
 
     def accept(self, order: Bound) -> None:
         """Return if the order is to be carried out; the mark has then been raised, durably. For threads: it may block.

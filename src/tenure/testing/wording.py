@@ -10,10 +10,6 @@ from tenure.core.candidate import Candidate
 from tenure.core.effects import (
     Claim,
     Effect,
-    Elected,
-    Fact,
-    Left,
-    Overstayed,
     Publish,
     Release,
     Renew,
@@ -23,6 +19,7 @@ from tenure.core.effects import (
     Watch,
 )
 from tenure.errors import ConfigError
+from tenure.facts.kinds import Elected, Left, Overstayed
 from tenure.model import token
 
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
@@ -102,12 +99,12 @@ def write_effect(effect: Effect) -> str:  # noqa: PLR0911  (one line per effect)
             return f"stop-body {number} {reason}"
         case Release(bid):
             return f"release bid={bid.serial}"
-        case Publish(fact):
-            return f"publish {_write_fact(fact)}"
+        case Publish(what):
+            return f"publish {_write_fact(what)}"
 
 
-def _write_fact(fact: Fact) -> str:
-    match fact:
+def _write_fact(what: Elected | Overstayed | Left) -> str:
+    match what:
         case Elected(number, valid_until):
             return f"elected {number} until={write_time(valid_until)}"
         case Overstayed(number, late_by_ns):

@@ -60,7 +60,7 @@ class Guard:
         for what, given, known in (("secrets", secrets, self._keys), ("keys", keys, self._jwt_keys)):
             if given is not None and not known:
                 raise ConfigError(what, "none", "must name at least one, or nobody has to sign; leave it out for that")
-        self.refused, self.underway = Refusals(), Underway()
+        self.refused, self.underway = Refusals(type(self).__name__), Underway()
 
     def is_seal(self, method: str, paths: Paths) -> bool:
         """Whether a request is a leader's seal. ``paths`` is all that its path may be called (see ``paths_of``)."""

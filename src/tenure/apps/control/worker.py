@@ -62,7 +62,7 @@ class Worker:
         clock: Clock | None = None,
     ) -> None:
         self._journal = Journal(database, Limits(orders_max, remembered))
-        self._verify, self._clock, self.refused = verify, clock or BootClock(), Refusals()
+        self._verify, self._clock, self.refused = verify, clock or BootClock(), Refusals(type(self).__name__)
         host = this_host()
         self._clock_name = f"{host.boot_id} {host.time_namespace}"
         self._listeners: list[Callable[[], object]] = []

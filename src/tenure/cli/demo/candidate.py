@@ -22,7 +22,7 @@ import tenure
 from tenure.cli.demo.happening import What
 from tenure.cli.demo.ledger import Unfenced, next_payment, write
 from tenure.cli.demo.telling import ToldStore, end_with_the_director, say
-from tenure.core.effects import Elected, Fact, Left, Overstayed
+from tenure.facts.kinds import Elected, Fact, Left, Overstayed
 from tenure.sinks import SQLiteSink
 
 EXIT_STALE: Final = 3  # of a candidate that found out by the fence that it had been succeeded
@@ -79,7 +79,7 @@ class _Payer:
 
 
 def _tell(fact: Fact) -> None:
-    match fact:
+    match fact.what:
         case Elected(token):
             say(What.ELECTED, token=token)
         case Left(token, reason):
@@ -93,7 +93,8 @@ async def _stand(name: str, store_path: Path, ledger_path: Path, ttl_s: float, *
     payer = _Payer(name, ledger_path, ledger)
     threading.Thread(target=payer.listen, daemon=True).start()
     async with tenure.open_store(f"sqlite://{quote(str(store_path))}") as opened:
-        election = tenure.Election(ToldStore(opened.store), "demo/invoices", ttl=ttl_s, hooks=[_tell])
+        tenure.subscribe(_tell)
+        election = tenure.Election(ToldStore(opened.store), "demo/invoices", ttl=ttl_s)
         await election.lead(payer.work, sinks=[_ToldSink(ledger)] if isinstance(ledger, SQLiteSink) else [])
 
 

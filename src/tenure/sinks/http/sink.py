@@ -89,7 +89,7 @@ class HttpSink:
         self._signer = signer_of(secret)
         self._tls = tls or (ssl.create_default_context() if self._scheme == "https" else None)
         self.origin = f"{self._scheme}://{split.netloc}"
-        self.refused = Refusals()
+        self.refused = Refusals(type(self).__name__)
 
     def __repr__(self) -> str:
         return f"<http sink {self.origin}{self._base}>"
