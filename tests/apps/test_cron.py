@@ -14,11 +14,11 @@ from anyio import to_thread
 
 from tenure.apps.cron import At, Cron, Every, Job, Run
 from tenure.apps.cron.calls import Calls
-from tenure.apps.cron.jobs import Key
+from tenure.apps.cron.jobs import Key, Overlap
 from tenure.apps.ledger.opening import open_ledger
 from tenure.errors import ConfigError
 from tenure.model import Token
-from tests.apps.cron_stage import MINUTE_MS, NOON_MS, Stage, nothing, play, settled
+from tests.apps.cron_stage import MINUTE_MS, NOON_MS, Stage, has, nothing, play, settled
 
 
 def test_a_failure_is_tried_again_under_the_same_key_and_then_told(tmp_path: Path) -> None:
@@ -113,6 +113,32 @@ def test_what_people_trigger_and_pause_is_seen_by_who_is_in_office(tmp_path: Pat
             stage.now_ms += MINUTE_MS
             runs = await stage.until(settled(2))
         assert sorted(run.key.scheduled_ms for run in runs) == [key.scheduled_ms, NOON_MS + 3 * MINUTE_MS]
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("overlap", ["wait", "skip"])
+def test_what_people_trigger_of_a_paused_job_is_run_although_an_older_run_waits_to_be_tried_again(
+    tmp_path: Path, overlap: Overlap
+) -> None:
+    async def test(stage: Stage) -> None:
+        async def fail_first(run: Run) -> None:
+            assert run.key.scheduled_ms != NOON_MS + MINUTE_MS or run.attempt > 1
+
+        job = Job("j", Every(MINUTE_MS), fail_first, overlap=overlap, idempotent=True, retries=1, retry_pause_s=3600)
+        async with stage.office(job):
+            await stage.known("j")
+            stage.now_ms += MINUTE_MS
+            await stage.heard("failed")
+            assert await stage.ledger.ask(stage.records.paused(job, stage.now_ms, paused=True))
+            key = await stage.ledger.ask(stage.records.triggered(job, stage.now_ms + 7))
+            stage.now_ms += 10
+            runs = await stage.until(has(key, "completed"))
+            assert [(run.attempt, run.state) for run in runs if run.key != key] == [(1, "pending")]
+            # The older one is not lost by that: it goes on when its job does.
+            assert await stage.ledger.ask(stage.records.paused(job, stage.now_ms, paused=False))
+            stage.now_ms += 3600_000
+            await stage.until(has(Key("j", NOON_MS + MINUTE_MS), "completed"))
 
     play(tmp_path, test)
 

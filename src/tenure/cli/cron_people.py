@@ -97,6 +97,9 @@ def runs(*, file: Path, job_id: str | None, state: str | None, limit: int, as_js
 def trigger(*, file: Path, job_id: str, as_json: bool, **where: Any) -> None:
     """Have JOB of FILE run now, whether or not it is paused. The scheduler in office begins it within a second or so.
 
+    It is never skipped. Unless runs of JOB may overlap, it waits for the one that is under way; not for one that has failed and is to be
+    tried again.
+
     \b
     Examples:
       tenure cron trigger crontab.toml backup

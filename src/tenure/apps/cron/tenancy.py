@@ -277,7 +277,8 @@ class Tenancy:
         if run.attempt:
             # Others stay behind it. That a clock was ahead must not have them wait for longer than its pause.
             not_before_ms = min(not_before_ms, self._cron.now_ms() + round(job.retry_pause_s * 1000))
-        self._queue.add(Waiting(run.key, not_before_ms, run.on_loss, run.attempt, run.failures))
+        by_hand = run.origin == "person"
+        self._queue.add(Waiting(run.key, not_before_ms, run.on_loss, run.attempt, run.failures, by_hand))
 
     def _may_adopt(self, run: Record) -> bool:
         return run.origin == "person" or run.key.job not in self._paused
@@ -300,7 +301,7 @@ class Tenancy:
             if await self._clerk.record(lambda: self._records.ended(key, token, attempt, end)):
                 self._tell(key, end)
                 if end.state == "pending":
-                    again = Waiting(key, end.not_before_ms, run.on_loss, attempt, end.failures)
+                    again = Waiting(key, end.not_before_ms, run.on_loss, attempt, end.failures, run.by_hand)
             else:
                 text = f"{key} {end.state}, and its record is not as it was left: somebody has changed it"
                 self._tells.complain("changed", text, run=str(key))
