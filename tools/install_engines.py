@@ -9,8 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 
-from tenure.testing.engines.binaries import FAKE_CLOCK, PACKAGES, MissingEngine, fake_clock, packaged
+from tenure.testing.engines.binaries import FAKE_CLOCK, PACKAGES, TOOLS, MissingEngine, fake_clock, packaged, tool
 
 _INSTALL = ("install", "-y", "--no-install-recommends")
 _PATIENCE_S = 300  # A minute is usual. Whoever waits for longer has a network that does not answer.
@@ -19,15 +21,16 @@ _PATIENCE_S = 300  # A minute is usual. Whoever waits for longer has a network t
 def missing() -> list[str]:
     """The packages that are not there."""
     engines = [engine for engine in PACKAGES if not packaged(engine)]
-    return [package for engine in engines for package in PACKAGES[engine]] + _missing_clock()
+    tools = [package for name, package in TOOLS.items() if not _is_there(partial(tool, name))]
+    clock = [] if _is_there(fake_clock) else [FAKE_CLOCK]
+    return [package for engine in engines for package in PACKAGES[engine]] + tools + clock
 
 
-def _missing_clock() -> list[str]:
+def _is_there(find: Callable[[], str]) -> bool:
     try:
-        fake_clock()
+        return bool(find())
     except MissingEngine:
-        return [FAKE_CLOCK]
-    return []
+        return False
 
 
 def apt_get() -> list[str] | None:

@@ -46,6 +46,8 @@ PACKAGES = {
     "mariadb": ("mariadb-server",),
     "redis": ("redis-server",),
 }
+# Programs that are no engines, and that elections are seen through: the package of each.
+TOOLS = {"promtool": "prometheus", "haproxy": "haproxy", "nginx": "nginx-light", "chromium": "chromium"}
 # Beside them: what shows a server another time than the machine has.
 FAKE_CLOCK = "libfaketime"
 
@@ -101,6 +103,14 @@ def newest(engine: str) -> Binary:
 def packaged(engine: str) -> list[Binary]:
     """What the package manager, or a person, has put on this machine."""
     return _packaged_zookeeper() if engine == _ZOOKEEPER else _packaged_programs(engine)
+
+
+def tool(name: str) -> str:
+    """Where one of ``TOOLS`` is; raises MissingEngine, with the command that installs it."""
+    found = _which(name)
+    if found is None:
+        raise MissingEngine(name, f"apt-get install -y {TOOLS[name]}")
+    return found
 
 
 def fake_clock() -> str:
