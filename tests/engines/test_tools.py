@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.engines.binaries import PACKAGES, built_from, packaged
+from tenure.testing.engines.binaries import PACKAGES, TOOLS, built_from, packaged
 from tenure.testing.engines.processes import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -236,6 +236,8 @@ def test_a_build_server_on_which_the_installation_fails_fails_and_says_why(
     for engine in PACKAGES:
         if engine != "zookeeper":  # Its jars are where no PATH leads.
             machine.put(PROGRAMS.get(engine, engine), "echo 1.0.0")
+    for name in TOOLS:
+        machine.put(name, "exit 0")
     (machine.bin / "etcd").unlink()
     apt_get(machine, condition=str(works).lower() if works else "(echo 'no such host' >&2; false)")
     missing = [] if works else ["etcd-server", "etcd-client"]
