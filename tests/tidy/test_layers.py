@@ -23,10 +23,11 @@ ROWS = (
     ("clients",),
     ("stores", "sinks"),
     ("office", "sim"),
-    ("election", "lock", "sync", "plan"),
+    ("election", "lock", "sync", "plan", "metrics"),
     ("apps",),
     ("testing",),
     ("web",),
+    ("serve",),
     ("cli", "contrib"),
     ("__main__",),
 )
