@@ -4,11 +4,15 @@
 
 A delivery is all or nothing. Within one tenure deliveries are numbered, and an older one that comes late counts for nothing:
 otherwise what a leader has withdrawn would come back with a request that was delayed on its way.
+
+What is measured are bytes of UTF-8, with no escapes but those that JSON demands: leaders in other languages write so, and in ASCII each of their
+letters would count for up to six.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import InitVar, asdict, dataclass, field
 from itertools import count
 from typing import Any, Final, Self
 
@@ -19,6 +23,8 @@ DELIVERY_BYTES_MAX: Final = 4 * 2**20
 DELIVERY_ORDERS_MAX: Final = 1000
 ID_BYTES_MAX: Final = 200
 NUMBER_MAX: Final = 2**53 - 1  # Many readers of JSON round what is above it.
+# An escape in ASCII: a pair that stands for one character, one alone, or any other. Each is matched whole, so that in ``\\\\u0041`` none is seen.
+_ESCAPE: Final = re.compile(r"(\\ud[89ab]..\\ud[c-f]..)|\\u(?!00[01]|d[89a-f])(....)|\\.")
 # A tenure belongs to one process, so one row of numbers for all of its tenures rises within each.
 _NUMBERS: Final = count(1)
 
@@ -31,7 +37,8 @@ class NotTaken(Refused):
 class Order:
     """Something to do, by a name that is used once: whoever gets it a second time does nothing.
 
-    ``payload`` is anything that JSON can say, of at most 64 KiB; bytes go as base64. ``text`` is that JSON, in one spelling.
+    ``payload`` is anything that JSON can say, of at most 64 KiB; bytes go as base64. ``text`` is that JSON, in one spelling: in ASCII, as
+    journals have it.
     """
 
     id: str
@@ -44,9 +51,10 @@ class Order:
             rule = f"must be printable text of 1 to {ID_BYTES_MAX} bytes"
             raise ConfigError("order", ascii(self.id)[:40], rule)
         object.__setattr__(self, "text", _json(f"payload of order {self.id[:40]!r}", self.payload))
-        if len(self.text) > ORDER_BYTES_MAX:
+        size = len(_utf8(self.text))
+        if size > ORDER_BYTES_MAX:
             rule = f"must have at most {ORDER_BYTES_MAX} as JSON: keep it elsewhere, and send where it is"
-            raise ConfigError(f"order {self.id[:40]!r}", f"{len(self.text)} bytes", rule)
+            raise ConfigError(f"order {self.id[:40]!r}", f"{size} bytes", rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +70,15 @@ class Delivery:
     """Orders that a worker gets in one step. ``complete``: these are all, and what it has besides is withdrawn.
 
     None at all, and not complete, says only that there is a leader. ``number`` rises within a tenure; a delivery that is sent again
-    because no answer came keeps it.
+    because no answer came keeps it. ``arrived``: how many bytes it was that arrived; else it is measured as it is sent.
     """
 
     orders: tuple[Order, ...] = ()
     complete: bool = False
     number: int = field(default_factory=_NUMBERS.__next__)
+    arrived: InitVar[int | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, arrived: int | None) -> None:
         if len(self.orders) > DELIVERY_ORDERS_MAX:
             raise ConfigError("delivery", f"{len(self.orders)} orders", f"must have at most {DELIVERY_ORDERS_MAX}")
         seen = set[str]()
@@ -80,7 +89,8 @@ class Delivery:
         if type(self.number) is not int or not 1 <= self.number <= NUMBER_MAX:
             raise ConfigError("number of delivery", ascii(self.number)[:40], f"must be from 1 to {NUMBER_MAX}")
         # Here, and not when it is sent: of the deliveries to many workers some would be sent by then, and taken.
-        size = len(self._around("," * (len(self.orders) - 1))) + sum(len(_sent(order)) for order in self.orders)
+        # What has arrived is not written again to be measured: another language may write its numbers shorter than we do.
+        size = len(self.to_json()) if arrived is None else arrived
         if size > DELIVERY_BYTES_MAX:
             rule = f"must have at most {DELIVERY_BYTES_MAX}: send it in parts that are not complete"
             raise ConfigError("delivery", f"{size} bytes", rule)
@@ -94,10 +104,8 @@ class Delivery:
 
     def to_json(self) -> bytes:
         """Return what is sent."""
-        return self._around(",".join(map(_sent, self.orders))).encode("ascii")
-
-    def _around(self, orders: str) -> str:
-        return f'{{"number":{self.number},"complete":{json.dumps(self.complete)},"orders":[{orders}]}}'
+        complete, orders = json.dumps(self.complete).encode(), b",".join(map(_sent, self.orders))
+        return b'{"number":%d,"complete":%b,"orders":[%b]}' % (self.number, complete, orders)
 
     @classmethod
     def from_json(cls, body: bytes) -> Self:
@@ -114,7 +122,7 @@ class Delivery:
         for order in orders:
             if not isinstance(order, dict) or order.keys() != {"id", "payload"}:
                 raise ConfigError("delivery", type(order).__name__, "must have objects of id and payload as orders")
-        return cls(tuple(Order(order["id"], order["payload"]) for order in orders), complete, said["number"])
+        return cls(tuple(Order(order["id"], order["payload"]) for order in orders), complete, said["number"], len(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +155,22 @@ class Receipt:
         return cls(**fields)
 
 
-def _sent(order: Order) -> str:
-    return f'{{"id":{json.dumps(order.id)},"payload":{order.text}}}'
+def _sent(order: Order) -> bytes:
+    return b'{"id":%b,"payload":%b}' % (_utf8(json.dumps(order.id)), _utf8(order.text))
+
+
+def _utf8(text: str) -> bytes:
+    """Return JSON that is in ASCII in UTF-8. Half of a pair stays escaped: there is no UTF-8 of it."""
+    return (_ESCAPE.sub(_unescaped, text) if "\\u" in text else text).encode()
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return str(json.loads(f'"{escape[0]}"')) if escape.lastindex else escape[0]
 
 
 def _json(setting: str, payload: object) -> str:
     try:
-        # ASCII, so that its length is that in bytes; sorted, so that equal orders are equal texts.
+        # Sorted, so that equal orders are equal texts. In ASCII, because journals have it so, and SQLite takes no half of a pair.
         return json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise ConfigError(setting, type(payload).__name__, "must be JSON; bytes go as base64") from None
