@@ -149,7 +149,7 @@ def test_every_kind_has_a_line_and_is_json(what: kinds.What) -> None:
     fact = told(what)
     line, shown = worded(fact), as_json(fact)
     assert "\n" not in line
-    assert line.startswith("jobs: ")
+    assert line.startswith("etcd://h1: " if isinstance(what, kinds.StoreFailed) else "jobs: ")
     assert shown["fact"] == fact.name
     assert shown["at"] == "2023-11-14T22:13:20.250+00:00"
     assert json.loads(json.dumps(shown)) == shown

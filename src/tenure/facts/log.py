@@ -68,7 +68,9 @@ class Log:
 
 def worded(fact: Fact) -> str:
     """Return a fact as a line for people."""
-    return ": ".join(chain([fact.election] if fact.election else [], _sentence(fact)))
+    # An outage is the store's, whichever election has met it first.
+    election = "" if isinstance(fact.what, what.StoreFailed) else fact.election
+    return ": ".join(chain([election] if election else [], _sentence(fact)))
 
 
 def _sentence(fact: Fact) -> Iterator[str]:  # noqa: C901, PLR0912  (one line per kind)
@@ -100,7 +102,7 @@ def _sentence(fact: Fact) -> Iterator[str]:  # noqa: C901, PLR0912  (one line pe
         case what.Overstayed(token, late_by_ns):
             yield f"overstay: the body of tenure {token} still runs {late_by_ns / 1e9:.3f} s after its validity ended"
         case what.StoreFailed(operation, outcome, detail):
-            yield f"{fact.store}: {operation} {_OUTCOMES[outcome]}: {detail}; trying again"
+            yield f"{fact.store}: {operation} {_OUTCOMES[outcome]}{detail and ': '}{detail}; trying again"
         case what.StoreLost(detail):
             yield f"{fact.store} is lost: {detail}"
         case what.StoreBack(gone_for_ns):
