@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenure.model import TOKEN_MAX, Bid, Ended, Grant, Holder, Incumbent, Token, Wait
+from tenure.model import TOKEN_MAX, Bid, Conflict, Document, Ended, Grant, Holder, Incumbent, Token, Version, Wait
 from tenure.stores.memory import MemoryEngine
-from tenure.stores.sqlite.engine import Denied, Engine, Renewed
+from tenure.stores.sqlite.engine import Denied, Engine, Renewed, Swap
 from tenure.stores.sqlite.file import _SCHEMA
 from tenure.stores.sqlite.host import Host
 from tenure.timing import Timing
@@ -298,3 +298,27 @@ def test_a_status_from_another_time_namespace_names_the_incumbent_and_no_times()
     Engine(connection, HERE).claim(bid(ADA), 0)
     (status,) = Engine(connection, Host(HERE.boot_id, "time:[2]")).elections(10**9)
     assert (status.incumbent, status.held_for_ns, status.remaining_ns) == (Incumbent("e", ADA, Token(1)), None, None)
+
+
+def test_a_document_is_written_by_the_version_that_is_there_and_by_no_other() -> None:
+    file = engine()
+    assert file.swap(Swap("k", b"1", Version("none"))) == Conflict(None)  # In this file nothing was ever kept.
+    first = file.swap(Swap("k", b"1", None))
+    assert isinstance(first, Document)
+    second = file.swap(Swap("k", b"2", first.version))
+    assert isinstance(second, Document)
+    for version in (None, first.version):
+        assert file.swap(Swap("k", b"3", version)) == Conflict(second)
+    assert file.swap(Swap("other", b"3", second.version)) == Conflict(None)
+    assert file.fetch("k") == second
+    assert len({first.version, second.version}) == 2
+
+
+def test_a_document_that_cannot_be_written_is_no_conflict() -> None:
+    connection = database()
+    file = Engine(connection, HERE)
+    written = file.swap(Swap("k", b"1", None))
+    assert isinstance(written, Document)
+    connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        file.swap(Swap("k", b"2", written.version))

@@ -46,8 +46,9 @@ def flow_of(store: Store, key: str, fn: Change, within: Seconds, known: "Known |
     within_ns = to_ns("within", within)
     if within_ns <= 0:
         raise ConfigError("within", within, "must be more than 0")
-    clock = BootClock()
-    return _Update(*_place(store, key), fn, known or Known(), clock, clock.now() + within_ns).flow()
+    clock, known = BootClock(), known or Known()
+    place = known.place = known.place or _place_of(store)
+    return _Update(*place, check_name(key, "key"), fn, known, clock, clock.now() + within_ns).flow()
 
 
 def proceed(flow: Flow, answer: Any) -> tuple[Coroutine[Any, Any, Any] | None, bytes]:
@@ -60,16 +61,16 @@ def proceed(flow: Flow, answer: Any) -> tuple[Coroutine[Any, Any, Any] | None, b
 
 async def read(store: Store, key: str) -> Document | None:
     """Return the document of that key, on the office's loop."""
-    keeper, address, key = _place(store, key)
-    found = await keeper.fetch(key)
+    keeper, address = _place_of(store)
+    found = await keeper.fetch(check_name(key, "key"))
     return None if found is None else Document(unpack(address, key, found).value, found.version)
 
 
-def _place(store: Store, key: str) -> tuple[CanKeepDocuments, str, str]:
+def _place_of(store: Store) -> tuple[CanKeepDocuments, str]:
     if not isinstance(store, CanKeepDocuments):
         why = getattr(store, "no_documents", "it elects, and no more")
         raise ConfigError("store", store.address, f"keeps no documents: {why}")
-    return store, store.address, check_name(key, "key")
+    return store, store.address
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,13 @@ class _Seen:
 
 
 class Known:
-    """What a store has last shown of some documents, so that the next update of one need not read it first.
+    """What one store has last shown of some documents, so that the next update of one need not read it first.
 
     Nothing is decided by it: a write names the version, and lands only if that is still there. Safe to use from any thread.
+    ``place``: the store itself, once it was looked at. To ask an object for what a protocol demands takes as long as a write to memory does.
     """
+
+    place: tuple[CanKeepDocuments, str] | None = None
 
     def __init__(self) -> None:
         self._of: dict[str, _Seen] = {}

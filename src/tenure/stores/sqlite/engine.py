@@ -194,18 +194,28 @@ class Engine:
         return None if row is None else Document(*row)
 
     def swap(self, swap: Swap) -> Document | Conflict:
-        current = self.fetch(swap.key)
-        if swap.version != (None if current is None else current.version):
-            return Conflict(current)
         # By chance and not by a counter, which would go back with a file that is restored from a copy.
         written = Document(swap.value, Version(secrets.token_hex(8)))
         what = (written.version, written.value, swap.key)
-        if current is None:
-            self._execute(_DOCUMENTS)
-            self._execute("INSERT INTO document (version, value, key) VALUES (?, ?, ?)", what)
-        else:  # In place: a row that is replaced moves, and its index with it, which is three pages and not one.
-            self._execute("UPDATE document SET version = ?, value = ? WHERE key = ?", what)
+        if swap.version is not None and self._replace(*what, swap.version):
+            return written
+        current = self.fetch(swap.key)
+        if swap.version is not None or current is not None:
+            return Conflict(current)
+        self._execute(_DOCUMENTS)
+        self._execute("INSERT INTO document (version, value, key) VALUES (?, ?, ?)", what)
         return written
+
+    def _replace(self, *what: str | bytes) -> bool:
+        """Compare and write in one statement, which is all that most swaps need; False if that version is not there."""
+        try:
+            # In place: a row that is replaced moves, and its index with it, which is three pages and not one.
+            change = "UPDATE document SET version = ?, value = ? WHERE key = ? AND version = ?"
+            return self._execute(change, what).rowcount == 1
+        except sqlite3.OperationalError as error:
+            if str(error) == "no such table: document":  # Nothing was ever written in this file, or all of it is gone.
+                return False
+            raise
 
     def elections(self, now: int) -> list[ElectionStatus]:
         standbys: dict[str, list[Holder]] = {}
