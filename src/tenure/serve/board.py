@@ -1,0 +1,329 @@
+"""What the page shows, as a value that is fed: no IO, and time comes in with what is told.
+
+    board = Board(store.address, store.traits, Budget.of(timing, store.traits), instance="web-1")
+    board.saw(await store.elections(), time.time())   # every second or so: all elections of the store
+    board.heard(fact)                                 # every fact of this process
+    board.store_is(ok, detail)                        # whether the store answers
+    board.recorded(election, stints)                  # what the history has of it
+    board.as_json()                                   # GET /v1/board
+    board.changes()                                   # event: board, to everybody, several times a second at most
+
+``changes()`` is what differs from the last time that it was asked, for all listeners alike: only rows that changed, and of these
+only what did. It says from which revision to which, so whoever missed one notices, and gets the whole board again.
+
+Not safe to use from several threads: feed and read it on one.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tenure.facts.kinds import (
+    Elected,
+    Fact,
+    Left,
+    Overstayed,
+    RefusedStale,
+    RefusedUnverified,
+    Renewed,
+    Stood,
+    StoreBack,
+    StoreLost,
+    Suspended,
+    Withdrew,
+)
+from tenure.plan import RTO_S, Budget
+from tenure.serve.board_judging import SEVERITY, State, headline, judge
+from tenure.serve.board_rows import Mark, Row
+from tenure.serve.board_timeline import Stint
+from tenure.stores.base import ElectionStatus, Traits
+
+FAILOVERS_KEPT: Final = 20
+
+
+class Board:
+    """Every election of one store: who leads, what is wrong, and what has happened."""
+
+    def __init__(  # noqa: PLR0913  (what it shows of where it runs, each by name)
+        self,
+        address: str,
+        traits: Traits | None,
+        budget: Budget,
+        *,
+        instance: str = "",
+        read_only: bool = True,
+        rto_s: float = RTO_S,
+    ) -> None:
+        """``address`` is the store's, without secrets; ``read_only`` says that nobody can resign through this page."""
+        self.address, self.instance, self.read_only = address, instance, read_only
+        self._traits, self._budget, self._rto_s = traits, budget, rto_s
+        self._rows: dict[str, Row] = {}
+        self._at_s = 0.0
+        self._store: dict[str, Any] = {"ok": True, "detail": "", "since": None, "members": None}
+        self._refused_elsewhere = 0
+        self._revision = 0
+        self._looked = False  # The store has been seen at all.
+        self._since_s: dict[str, tuple[State, float | None]] = {}
+        # What is shown of each row is put together when something was told of it, and not whenever somebody looks.
+        self._touched: set[str] = set()
+        self._shown: dict[str, dict[str, Any]] = {}
+        self._failovers: dict[str, list[dict[str, Any]]] = {}
+        self._told: dict[str, dict[str, Any]] = {}
+        self._told_head: dict[str, Any] = {}
+
+    # What it is fed with
+
+    def saw(self, statuses: Iterable[ElectionStatus], at_s: float) -> None:
+        """Take in every election that the store has, as it was at ``at_s``."""
+        self._now_is(at_s)
+        self._looked = True
+        found = set()
+        for status in statuses:
+            found.add(status.election)
+            if self._rows.setdefault(status.election, Row(status.election)).saw(status, at_s):
+                self._touched.add(status.election)
+        for row in [row for name, row in self._rows.items() if name not in found]:
+            if row.listed:
+                row.vanished(at_s)
+                self._touched.add(row.election)
+            if row.here == "none":  # What somebody here stands for stays: the store will have it soon.
+                self._forget(row.election)
+
+    def heard(self, fact: Fact) -> None:
+        """Take in what has happened in this process. Facts of another store are none of this board's."""
+        if fact.store and fact.store != self.address:
+            return
+        self._now_is(fact.at_s)
+        match fact.what:
+            case Renewed(bids, margin_ns, _):
+                for bid in bids:
+                    self._row(bid.election).renewed(bid.holder, margin_ns / 1e9)
+            case RefusedStale() | RefusedUnverified():
+                self._refused(fact, fact.what)
+            case StoreLost() | StoreBack():
+                self.store_is(isinstance(fact.what, StoreBack), getattr(fact.what, "detail", ""), at_s=fact.at_s)
+            case Suspended(for_ns):
+                self._slept(fact.at_s, for_ns / 1e9)
+            case _ if fact.election:
+                self._heard_of(self._row(fact.election), fact)
+
+    def _slept(self, at_s: float, for_s: float) -> None:
+        for row in self._rows.values():
+            if row.here != "none":
+                self._row(row.election).marks.append(Mark(at_s, "noted", f"This machine slept for {for_s:.1f} s."))
+
+    def _heard_of(self, row: Row, fact: Fact) -> None:
+        match fact.what:
+            case Stood() if fact.holder is not None:
+                row.standing.add(fact.holder)
+            case Withdrew() if fact.holder is not None:
+                row.standing.discard(fact.holder)
+            case Elected(token):
+                row.elected(fact, int(token))
+            case Overstayed(token):
+                row.overstaying.add(int(token))
+            case Left(token, reason):
+                row.left(fact, int(token), reason.value)
+
+    def noted(self, election: str, at_s: float, text: str) -> None:
+        """Mark a moment on the timeline of an election."""
+        self._now_is(at_s)
+        self._row(election).marks.append(Mark(at_s, "noted", text))
+
+    def died(self, election: str, token: int, at_s: float, reason: str) -> None:
+        """Take in that a leader was ended which can tell nobody: whoever ended it says so."""
+        self._now_is(at_s)
+        self._row(election).died(token, at_s, reason)
+
+    def store_is(
+        self, ok: bool, detail: str = "", *, at_s: float | None = None, members: Mapping[str, bool] | None = None
+    ) -> None:
+        """Take in whether the store answers; ``members`` are its nodes, where they are known, and whether each is up."""
+        at_s = self._at_s if at_s is None else at_s
+        self._now_is(at_s)
+        since = at_s if ok != self._store["ok"] or self._store["since"] is None else self._store["since"]
+        shown = None if members is None else [{"name": name, "ok": up} for name, up in members.items()]
+        self._store = {"ok": ok, "detail": detail, "since": since, "members": shown or self._store["members"]}
+
+    def recorded(self, election: str, records: Iterable[Stint]) -> None:
+        """Take in what is on record of an election."""
+        self._row(election).recorded(records)
+
+    def _refused(self, fact: Fact, what: RefusedStale | RefusedUnverified) -> None:
+        # A sink knows tokens and no elections. Whose they are is plain if only one election has had both.
+        name = fact.election
+        if not name:
+            owners = [row.election for row in self._rows.values() if {what.token, what.highest} <= _tokens(row)]
+            name = owners[0] if len(owners) == 1 else ""
+        if not name:
+            self._refused_elsewhere += 1
+            return
+        text = f"{what.sink} refused a write with token {what.token}: it has seen {what.highest}."
+        self._row(name).refused_write(fact.at_s, what.token, text)
+
+    def _row(self, election: str) -> Row:
+        self._touched.add(election)
+        return self._rows.setdefault(election, Row(election))
+
+    def _forget(self, election: str) -> None:
+        for known in (self._rows, self._shown, self._failovers):
+            known.pop(election, None)
+        self._touched.discard(election)
+
+    def _now_is(self, at_s: float) -> None:
+        self._at_s = max(self._at_s, at_s)  # Facts and pictures come by different ways.
+
+    # What it shows
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it, what is wrong first."""
+        self._refresh()
+        ordered = sorted(self._shown.values(), key=lambda row: (SEVERITY[State(row["state"])], row["election"]))
+        return {
+            **self._head(),
+            "revision": self._revision,
+            "at": _iso(self._at_s),
+            "instance": self.instance,
+            "read_only": self.read_only,
+            "elections": [{**row, **self._moving(self._rows[row["election"]])} for row in ordered],
+        }
+
+    def changes(self) -> dict[str, Any]:
+        """Return what has changed since this was last asked: parts of the head, parts of rows, and who is gone."""
+        # Asked for as a set: rows that were refreshed by ``as_json`` in between are news here all the same.
+        self._refresh()
+        fresh = [name for name, row in self._shown.items() if self._told.get(name) is not row]
+        changed = [found for name in fresh if (found := self._difference(name)) is not None]
+        gone = [name for name in self._told if name not in self._shown]
+        head = self._head()
+        news = {name: value for name, value in head.items() if self._told_head.get(name) != value}
+        told = {"since": self._revision, "at": _iso(self._at_s), **news}
+        if changed or gone or news:
+            self._revision += 1
+        self._told, self._told_head = dict(self._shown), head
+        return {**told, "revision": self._revision, "elections": changed, "gone": gone}
+
+    def _refresh(self) -> None:
+        late = {name for name, row in self._shown.items() if row["state"] != State.OK}  # Time alone may change these.
+        for name in self._touched | late:
+            shown = self._show(self._rows[name])
+            if shown != self._shown.get(name):
+                self._shown[name] = shown
+            self._failovers[name] = [
+                {
+                    "election": name,
+                    "token": found.token,
+                    "at": _iso(found.from_s),
+                    "gap_s": round(found.gap_s or 0.0, 3),
+                }
+                for found in self._rows[name].timeline.failovers()
+            ]
+        self._touched.clear()
+
+    def _difference(self, name: str) -> dict[str, Any] | None:
+        row, known, added = self._shown[name], self._told.get(name), self._rows[name].margins_added
+        self._rows[name].margins_added = 0
+        if known is None:
+            return {**row, **self._moving(self._rows[name])}
+        news = {key: value for key, value in row.items() if known[key] != value}
+        if not news:
+            return None
+        margins = news.pop("margins", None)
+        if margins is not None:
+            # The newest alone: sixty of each of 500 elections every two seconds would be 200 kB.
+            whole = added >= len(margins) or len(margins) < len(known["margins"])
+            news |= {"margins": margins} if whole else {"margins_added": margins[len(margins) - added :]}
+        return {"election": name, **news, **self._moving(self._rows[name])}
+
+    def _moving(self, row: Row) -> dict[str, Any]:
+        """Return what moves by itself. It goes along with what is told, and is no news of its own."""
+        return {
+            "held_for_s": None if row.since_s is None else round(max(0.0, self._at_s - row.since_s), 3),
+            "remaining_s": None if row.until_s is None else round(max(0.0, row.until_s - self._at_s), 3),
+            "as_of": _iso(self._at_s),
+        }
+
+    def _show(self, row: Row) -> dict[str, Any]:
+        verdict = judge(row, self._at_s, self._budget)
+        known = self._since_s.get(row.election)
+        if known is None or known[0] is not verdict.state:
+            began_s = row.vacant_since_s if verdict.state in (State.VACANT, State.IDLE) else self._at_s
+            self._since_s[row.election] = known = (verdict.state, began_s)
+        leader, margins = row.leader, list(row.margins)
+        return {
+            "election": row.election,
+            "state": verdict.state.value,
+            "why": verdict.why,
+            "state_since": _iso(known[1]),
+            "leader": None
+            if leader is None
+            else {"holder": str(leader.holder), "token": int(leader.token), "advertised": leader.advertised},
+            "since": _iso(row.since_s),
+            "standbys": list(row.standbys),
+            "resign_asked": row.resign_asked,
+            "here": row.here,
+            "margin_s": margins[-1] if margins else None,
+            "margins": margins,
+            "margins_from": None if not margins else "here" if row.margins_are_ours else "store",
+            "refused": row.refused,
+            "marks": [
+                {"at": _iso(mark.at_s), "kind": mark.kind, "text": mark.text, "token": mark.token} for mark in row.marks
+            ],
+            "timeline": [_stint(stint) for stint in row.timeline],
+        }
+
+    def _head(self) -> dict[str, Any]:
+        states = [State(row["state"]) for row in self._shown.values()]
+        found = headline(states, store_ok=self._store["ok"])
+        text = (
+            found.text if self._looked or states or not self._store["ok"] else "Looking at the store for the first time"
+        )
+        members = self._store["members"]
+        return {
+            "headline": {"level": found.level, "text": text, "also": list(found.also)},
+            "refused_elsewhere": self._refused_elsewhere,
+            "store": {
+                "address": self.address,
+                "ok": self._store["ok"],
+                "detail": self._store["detail"],
+                "since": _iso(self._store["since"]),
+                "best_effort": "" if self._traits is None else self._traits.best_effort,
+                "members": members,
+                "quorum": None if members is None else len(members) // 2 + 1,
+            },
+            "plan": self._plan(),
+        }
+
+    def _plan(self) -> dict[str, Any]:
+        budget = self._budget
+        measured = sorted((one for found in self._failovers.values() for one in found), key=lambda one: one["at"])
+        return {
+            "detect_s": budget.detect_s,
+            "elect_s": budget.elect_s,
+            "load_s": budget.load_s,
+            "warm_s": budget.warm_s,
+            "discover_s": budget.discover_s,
+            "total_s": budget.total_s,
+            "rto_s": self._rto_s,
+            "measured": measured[-FAILOVERS_KEPT:],
+        }
+
+
+def _tokens(row: Row) -> set[int]:
+    return {stint.token for stint in row.timeline}
+
+
+def _stint(stint: Stint) -> dict[str, Any]:
+    return {
+        "token": stint.token,
+        "holder": stint.holder,
+        "from": _iso(stint.from_s),
+        "to": _iso(stint.to_s),
+        "reason": stint.reason,
+        "gap_s": None if stint.gap_s is None else round(stint.gap_s, 3),
+        "margin_min_s": None if stint.margin_min_s is None else round(stint.margin_min_s, 3),
+    }
+
+
+def _iso(at_s: float | None) -> str | None:
+    return None if at_s is None else datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
