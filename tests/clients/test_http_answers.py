@@ -1,5 +1,8 @@
 """Answers as bytes: where each ends, however it comes in pieces, and that nothing is guessed."""
 
+import gc
+import weakref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +51,33 @@ def test_an_answer_is_read_whole_wherever_it_is_cut(said: bytes, status: int, bo
             assert not reading.done or not piece
             reading.feed(piece)
         assert (reading.done, reading.status, bytes(reading.body), reading.keeps) == (True, status, body, keeps)
+
+
+class _Noticed(Reading):
+    """Whose end can be noticed."""
+
+    __slots__ = ("__weakref__",)
+
+
+_UNDONE = {
+    "nothing yet": b"",
+    "a part of the head": b"HTTP/1.1 200 OK\r\nContent-",
+    "a part of a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhe",
+    "all but its end": b"HTTP/1.0 200 OK\r\n\r\nhello",
+}
+
+
+@pytest.mark.parametrize("said", [*(case[0] for case in _CASES.values()), *_UNDONE.values()], ids=[*_CASES, *_UNDONE])
+def test_an_answer_that_nobody_has_is_gone_without_a_search_for_cycles(said: bytes) -> None:
+    gc.disable()
+    try:
+        reading = _Noticed()
+        reading.feed(said)
+        noticed = weakref.ref(reading)
+        del reading
+        assert noticed() is None
+    finally:
+        gc.enable()
 
 
 def test_an_answer_without_a_length_ends_with_its_connection() -> None:

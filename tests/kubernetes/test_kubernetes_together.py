@@ -1,6 +1,7 @@
 """Leases that are renewed together: each is a request of its own, some are under way at once, and each fails by itself."""
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -60,6 +61,23 @@ async def test_a_renewal_that_fails_takes_no_other_with_it() -> None:
         assert unchanged == {"one-3", "one-5", "one-7"}
         api.answer = None
         assert not (await group.renew()).missed
+
+
+async def test_a_renewal_leaves_nothing_of_ours_to_a_search_for_cycles() -> None:
+    async with crowd() as (_, group, _):
+        await group.renew()  # by connections that stay
+        gc.collect()
+        gc.disable()
+        try:
+            await group.renew()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            found = {type(one).__name__ for one in gc.garbage if type(one).__module__.startswith("tenure.")}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert not found
 
 
 async def test_only_some_are_under_way_at_once() -> None:

@@ -48,20 +48,22 @@ class Reading:
         self._tunnel = tunnel
         self._rest, self._reason = b"", ""
         self._left = 0  # how much of the body, or of this chunk of it, is still to come
-        self._step: Callable[[], bool] = self._head  # what to make of the rest; False: nothing yet
+        # What to make of the rest; False: nothing yet. A function, for a method would know the answer that knows it: each answer
+        # would stay, with its headers and its body, until somebody searches for cycles.
+        self._step: Callable[[Reading], bool] = Reading._head
 
     def feed(self, data: bytes) -> None:
         """Take what has come."""
         self._rest = self._rest + data if self._rest else data
         while self._rest and not self.done:
-            if not self._step():
+            if not self._step(self):
                 return
         if self._rest:
             raise ValueError("it says more than was asked")
 
     def ended(self) -> bool:
         """Take note that nothing more comes, and say whether that is the whole answer."""
-        if self.begun and not self.done and self._step == self._until_end:
+        if self.begun and not self.done and self._step is Reading._until_end:
             self.done = True
         return self.done
 
@@ -113,14 +115,14 @@ class Reading:
         if coding is not None:
             if coding.lower() != "chunked":
                 raise ValueError(f"its body is coded as {coding[:20]}")
-            self._step = self._chunk
+            self._step = Reading._chunk
         elif length is not None:
             if not _LENGTH.fullmatch(length):
                 raise ValueError("its length is no number")
-            self._left, self._step = int(length), self._whole
+            self._left, self._step = int(length), Reading._whole
             self.done = self._left == 0
         else:
-            self.keeps, self._step = False, self._until_end
+            self.keeps, self._step = False, Reading._until_end
 
     def _whole(self) -> bool:
         self._copy()
@@ -140,13 +142,13 @@ class Reading:
         if found is None:
             raise ValueError("the length of a chunk is no number")
         self._left = int(found[1], 16)
-        self._step = self._in_chunk if self._left else self._trailer
+        self._step = Reading._in_chunk if self._left else Reading._trailer
         return True
 
     def _in_chunk(self) -> bool:
         self._copy()
         if not self._left:
-            self._step = self._behind_chunk
+            self._step = Reading._behind_chunk
         return True
 
     def _behind_chunk(self) -> bool:
@@ -154,7 +156,7 @@ class Reading:
             return False
         if not self._rest.startswith(_LINE_END):
             raise ValueError("a chunk is longer than it says")
-        self._rest, self._step = self._rest[len(_LINE_END) :], self._chunk
+        self._rest, self._step = self._rest[len(_LINE_END) :], Reading._chunk
         return True
 
     def _trailer(self) -> bool:

@@ -8,7 +8,8 @@ import ssl
 from contextlib import suppress
 from typing import Final
 
-_READ_BYTES: Final = 1 << 16
+# OpenSSL gives one record at a time, however much is asked for, and room for all that is asked for is taken for each answer.
+_READ_BYTES: Final = 1 << 14
 
 
 class Tls:
