@@ -55,6 +55,20 @@ def test_what_we_do_not_know_is_kept_through_every_write() -> None:
         assert (written["metadata"]["resourceVersion"], written["metadata"]["uid"]) == ("12", "u")
 
 
+def test_what_every_lease_says_of_itself_is_written_also_where_a_list_left_it_out() -> None:
+    listed = Lease({"metadata": {"name": "x", "resourceVersion": "12"}, "spec": {}, "status": {"new": True}})
+    for written in (listed.body, listed.taken(BID, 1), Lease(listed.left()).closed(BID)):
+        assert (written["apiVersion"], written["kind"]) == ("coordination.k8s.io/v1", "Lease")
+        assert written["status"] == {"new": True}
+
+
+@pytest.mark.parametrize(("said", "number"), [("12", 12), ("v12", 0), ("", 0), (12, 12), (None, 0), ("9" * 20, 0)])
+def test_a_version_is_kept_as_it_is_and_counted_if_it_is_a_number(said: object, number: int) -> None:
+    lease = Lease({"metadata": {"resourceVersion": said}})
+    assert (lease.version, lease.number) == (str(said), number)
+    assert Lease({}).version == ""
+
+
 def test_a_lease_that_is_left_has_nobody_one_second_and_its_count() -> None:
     lease = Lease(taken().left())
     assert (lease.identity, lease.duration_s, lease.transitions) == ("", 1, 4)

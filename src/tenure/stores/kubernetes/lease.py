@@ -33,6 +33,8 @@ _VERSION: Final = re.compile(r"[0-9]{1,19}")
 _TOKEN_MAX: Final = 2**63 - 1
 _SHOWN_MAX: Final = 200
 _compact: Final = json.JSONEncoder(separators=(",", ":")).encode
+# What every Lease says of itself, and so what none of them need keep.
+_KIND: Final = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ _NO_NOTE: Final = Note()
 class Lease:
     """One Lease as it was at one version. Reads whatever is there, and fails at nothing: people edit Leases by hand."""
 
-    __slots__ = ("_outside", "duration_s", "identity", "note", "record", "transitions", "version")
+    __slots__ = ("_outside", "duration_s", "identity", "note", "number", "record", "transitions")
 
     def __init__(self, body: Object) -> None:
         metadata, spec = part_of(body, "metadata"), part_of(body, "spec")
@@ -58,9 +60,9 @@ class Lease:
         metadata.pop("managedFields", None)
         # As text it takes a third of the room that it takes as dicts. A process may have thousands, each of which is read as
         # a whole once in a heartbeat.
-        self._outside = _compact({**body, "spec": None})
+        self._outside = _compact({name: body[name] for name in body if name not in _KIND and name != "spec"})
         self.record = _compact(spec)  # what a renewal changes; a label that somebody adds is none
-        self.version = str(metadata.get("resourceVersion", ""))
+        self.number = number_of(str(metadata.get("resourceVersion", "")))  # the version; 0: it is no number
         self.identity = str(spec.get("holderIdentity") or "")  # the holder, as the record names it; empty: nobody
         duration_s, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         self.duration_s = duration_s if type(duration_s) is int and duration_s > 0 else _DURATION_S
@@ -70,14 +72,12 @@ class Lease:
     @property
     def body(self) -> Object:
         """The whole, which whoever asks may change."""
-        body: Object = json.loads(self._outside)
-        body["spec"] = json.loads(self.record)
-        return body
+        return {**_KIND, **json.loads(self._outside), "spec": json.loads(self.record)}
 
     @property
-    def number(self) -> int:
-        """The version as a number; 0: it is none."""
-        return number_of(self.version)
+    def version(self) -> str:
+        """The version as the API server has it, whatever that is. Kept with the rest: it is not asked for in a calm heartbeat."""
+        return str(part_of(json.loads(self._outside), "metadata").get("resourceVersion", ""))
 
     @property
     def is_ours(self) -> bool:
@@ -173,7 +173,7 @@ class Lease:
 def new_lease(name: str, namespace: str) -> Lease:
     """Return a Lease that is not there yet."""
     metadata = {"name": name, "namespace": namespace}
-    return Lease({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
+    return Lease({"metadata": metadata, "spec": {}})
 
 
 def identity_of(bid: Bid) -> str:

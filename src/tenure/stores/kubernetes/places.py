@@ -20,7 +20,6 @@ class Place:
     """One bid, from its first claim to its release."""
 
     bid: Bid
-    name: str
     sighting: Sighting
     token: Token | None = None  # of the tenure that it has
     proven_at: int = 0  # when the last write was sent that proved it
@@ -29,6 +28,11 @@ class Place:
     doubt: str | None = None
     resign_asked: bool = False
     busy: "asyncio.Future[Any] | None" = None  # what is under way
+
+    @property
+    def name(self) -> str:
+        """What its Lease is called."""
+        return self.sighting.name
 
     @property
     def lease(self) -> Lease | None:
@@ -59,14 +63,14 @@ class Places:
         """Return the place of the bid's holder in its election; it may be that of another bid."""
         return self._of.get((bid.election, bid.holder))
 
-    def enter(self, bid: Bid, name: str, sighting: Sighting) -> Place:
+    def enter(self, bid: Bid, sighting: Sighting) -> Place:
         """Return the place of a bid, or of a later one of the same holder. It takes that of an earlier one."""
         before = self.find(bid)
         if before is not None and before.bid.serial >= bid.serial:
             return before
         if before is not None:
             self.forget(before)
-        place = self._of[bid.election, bid.holder] = Place(bid, name, sighting)
+        place = self._of[bid.election, bid.holder] = Place(bid, sighting)
         sighting.user_count += 1
         return place
 

@@ -25,18 +25,20 @@ from tenure.stores.kubernetes.lease import DURATION_MAX_S, TRANSITIONS_MAX, Leas
 _LOG: Final = logging.getLogger("tenure")
 # Of the elections that nobody stands in; each takes two kibibytes.
 _SIGHTINGS_MAX: Final = 1024
-_HIGHEST_MAX: Final = 100_000  # some hundred bytes each
+_HIGHEST_MAX: Final = 100_000  # in each namespace; some hundred bytes each
 
-# By the identity of the namespace and the name of the Lease. Used on one event loop, the office's.
-_HIGHEST: Final[OrderedDict[tuple[str, str], int]] = OrderedDict()
+# By the identity of the namespace, and there by the name of the Lease: a pair of both for each would be as large as all the rest
+# of its entry. Used on one event loop, the office's.
+_HIGHEST: Final[dict[str, OrderedDict[str, int]]] = {}
 
 
 class Sighting:
     """One Lease as it was last seen."""
 
-    __slots__ = ("_news", "deleted", "lease", "mark", "seen_at", "user_count", "version")
+    __slots__ = ("_news", "deleted", "lease", "mark", "name", "seen_at", "user_count", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name  # of the Lease: one text for all that is kept of it, whoever speaks of it next
         self.lease: Lease | None = None  # None: there is none
         self.deleted: Lease | None = None  # the one that was there before, if there is none now
         self.version = 0  # of what was seen last; 0: something may have been missed, and whatever comes is newer
@@ -106,7 +108,7 @@ class Sightings:
         sighting = self._of.get(name)
         if sighting is None:
             self._tidy()
-            sighting = self._of[name] = Sighting()
+            sighting = self._of[name] = Sighting(name)
         self._of.move_to_end(name)
         if lease is not None:
             if undisturbed and 0 < lease.number < sighting.version:
@@ -115,10 +117,10 @@ class Sightings:
                 self._rewound()
             elif undisturbed and sighting.lease is None:
                 sighting.version = 0
-            self._update(name, sighting, lease)
+            self._update(sighting, lease)
         elif undisturbed:
             # Else the answer may be older than a Lease of our own that was made meanwhile, and would depose a leader.
-            self._gone(name, sighting)
+            self._gone(sighting)
         return sighting
 
     def has_seen(self, name: str, number: int) -> bool:
@@ -132,10 +134,10 @@ class Sightings:
         if sighting is None:
             self._raise_highest(name, lease.transitions)
         elif what != "DELETED":
-            self._update(name, sighting, lease)
+            self._update(sighting, lease)
         elif sighting.is_news(lease):  # else it is of an earlier Lease of that name
-            self._raise_highest(name, lease.transitions)
-            self._gone(name, sighting)
+            self._raise_highest(sighting.name, lease.transitions)
+            self._gone(sighting)
 
     def doubt_all(self) -> None:
         """Events may have been missed: whatever comes next is newer, and who waits had better look."""
@@ -145,11 +147,13 @@ class Sightings:
 
     def highest(self, name: str) -> int:
         """Return the highest token that this process has seen of an election; 0: none."""
-        return _HIGHEST.get((self.identity, name), 0)
+        here = _HIGHEST.get(self.identity)
+        return 0 if here is None else here.get(name, 0)
 
-    def _update(self, name: str, sighting: Sighting, lease: Lease) -> None:
+    def _update(self, sighting: Sighting, lease: Lease) -> None:
         if not sighting.is_news(lease):
             return
+        name = sighting.name
         before, sighting.lease, sighting.deleted = sighting.lease, lease, None
         if before is None or before.record != lease.record:
             sighting.seen_at = self._clock.now()
@@ -160,8 +164,9 @@ class Sightings:
         self._raise_highest(name, lease.transitions)
         self._tell(sighting)
 
-    def _gone(self, name: str, sighting: Sighting) -> None:
+    def _gone(self, sighting: Sighting) -> None:
         if sighting.lease is not None:
+            name = sighting.name
             _LOG.warning("Lease %s was deleted; its tokens go on from %d", name, self.highest(name))
             # What would never end is nonsense, and to delete it may have been the cure.
             sighting.deleted = sighting.lease if sighting.lease.duration_s <= DURATION_MAX_S else None
@@ -176,11 +181,11 @@ class Sightings:
     def _raise_highest(self, name: str, transitions: int) -> None:
         if transitions >= TRANSITIONS_MAX:
             return  # It leaves no room for another. Whoever sets it back by hand, as told to, would be refused still.
-        key = self.identity, name
-        _HIGHEST[key] = max(transitions, _HIGHEST.get(key, 0))
-        _HIGHEST.move_to_end(key)
-        if len(_HIGHEST) > _HIGHEST_MAX:
-            _HIGHEST.popitem(last=False)
+        here = _HIGHEST.setdefault(self.identity, OrderedDict())
+        here[name] = max(transitions, here.get(name, 0))
+        here.move_to_end(name)
+        if len(here) > _HIGHEST_MAX:
+            here.popitem(last=False)
 
     def _tidy(self) -> None:
         """Make room for one more: forget those that were asked for longest ago, if nobody stands in them."""
