@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tenure.cli.demo.failover.command import QUICK
 from tenure.cli.demo.failover.judge import judge
 from tenure.cli.demo.failover.setting import SCENARIOS, WORKERS, Pace
 from tenure.cli.demo.failover.wording import line, opening, report
+from tenure.cli.demo.failover.worker import open_record
 from tenure.cli.demo.happening import Happening, What
 from tenure.plan import Budget
 from tenure.timing import Timing
@@ -30,6 +32,12 @@ def test_the_budget_of_the_design_is_27_of_30_seconds() -> None:
     parts = (budget.detect_s, budget.elect_s, budget.load_s, budget.warm_s, budget.discover_s)
     assert parts == (6, 1, 2, 13, 5)
     assert (budget.total_s, Pace(1).cold, Pace(1).reserve_s) == (27, budget, 3)
+
+
+def test_what_a_worker_notes_is_no_wreck_after_a_power_cut(tmp_path: Path) -> None:
+    with closing(open_record(tmp_path / "record.db")) as record:
+        asked = [record.execute(f"PRAGMA {what}").fetchone()[0] for what in ("journal_mode", "synchronous")]
+    assert asked == ["wal", 1]  # NORMAL. With OFF, pages could reach the disk before the log that they are in.
 
 
 def test_real_leaders_are_killed_and_frozen_and_every_failover_fits(tmp_path: Path) -> None:

@@ -20,12 +20,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS execution (due_ns INTEGER, at_ns INTEGER, t
 
 async def _work(folder: Path) -> None:
     worker = Worker(folder / "journal.db")
-    # Written down without waiting for the disk: whoever is killed has written all the same, and nobody cuts the power here.
-    # A disk that stalls for a second would count against the workers, and says nothing of who goes on without a leader.
-    record = sqlite3.connect(folder / "record.db", isolation_level=None, check_same_thread=False)
-    record.execute("PRAGMA journal_mode = WAL")
-    record.execute("PRAGMA synchronous = OFF")
-    record.execute(_TABLE)
+    record = open_record(folder / "record.db")
 
     async def execute(order: AcceptedOrder) -> None:
         if "once" in order.payload:
@@ -39,6 +34,20 @@ async def _work(folder: Path) -> None:
     with serving(OrdersWSGI(worker, lambda _: True)) as url:
         say(What.LISTENS, url=url)
         await carry_out(worker, execute)
+
+
+def open_record(path: Path) -> sqlite3.Connection:
+    """Return where executions are written down.
+
+    What was committed is there when the worker is killed, and after a power cut the record is whole, but for the last of it. That is what
+    100 % means here: each execution was carried out and noted, with or without a leader. With FULL it would mean that the disk
+    had each as well, and a disk that stalls for a second would count against the workers.
+    """
+    record = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    record.execute("PRAGMA journal_mode = WAL")
+    record.execute("PRAGMA synchronous = NORMAL")
+    record.execute(_TABLE)
+    return record
 
 
 def _note(record: sqlite3.Connection, due_ns: int, token: int) -> None:
