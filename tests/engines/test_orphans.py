@@ -132,15 +132,19 @@ def test_an_engine_outlives_the_thread_that_started_it() -> None:
         assert cluster.serves(cluster.nodes[0])
 
 
-def test_networks_of_a_harness_that_was_killed_are_removed_by_the_next(tmp_path: Path) -> None:
-    with (
-        harness("EtcdCluster(1, isolated=True)", tmp_path) as (process, _, [engine]),
-        Path(f"/proc/{engine}/ns/net").open("rb") as namespace,
-    ):
-        inode = os.fstat(namespace.fileno()).st_ino
-        assert list(inodes()).count(inode) == 1
-        process.kill()
-        assert wait_for(lambda: is_gone(engine), _PATIENCE_S)
+def test_networks_of_a_harness_that_was_killed_are_removed_by_the_next_once_nobody_holds_them(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with harness("EtcdCluster(1, isolated=True)", tmp_path, heir="os.fork()") as (process, heir, [engine]):
+            namespace = stack.enter_context(Path(f"/proc/{engine}/ns/net").open("rb"))
+            inode = os.fstat(namespace.fileno()).st_ino
+            assert list(inodes()).count(inode) == 1
+            process.kill()
+            assert wait_for(lambda: is_gone(engine), _PATIENCE_S)
+            Network(1).close()
+            # Its child has the number of the network, as it has whatever was open. So nobody may remove it yet, neither we nor a test
+            # that runs beside this one; and that its engine has died does not do it either.
+            assert list(inodes()).count(inode) == 1
+        assert wait_for(lambda: is_gone(heir), _PATIENCE_S)
         Network(1).close()
         # Or another test, which has begun one at the same time, is still at it.
         assert wait_for(lambda: inode not in inodes(), _PATIENCE_S)
