@@ -41,6 +41,11 @@ class Subscription:
     def __repr__(self) -> str:
         return f"<Subscription of {self._subscriber!r}: {self.dropped} dropped, {self.failed} failed>"
 
+    @property
+    def name(self) -> str:
+        """Whose it is, for people: the name of its function or class."""
+        return str(getattr(self._subscriber, "__qualname__", type(self._subscriber).__name__))
+
     def __enter__(self) -> Self:
         return self
 
@@ -105,8 +110,7 @@ class Subscription:
         self.failed += 1
         if not self._said:  # Once: one that fails with every fact would fill the log.
             self._said = True
-            name = getattr(self._subscriber, "__qualname__", type(self._subscriber).__name__)
-            _LOG.warning("subscriber %s failed with the fact %r: %s", name, fact.name, redact(repr(error)))
+            _LOG.warning("subscriber %s failed with the fact %r: %s", self.name, fact.name, redact(repr(error)))
 
 
 _LISTENING: Final[dict[Subscription, None]] = {}  # In the order in which they came.

@@ -1,0 +1,130 @@
+"""What is known of each election of this process, and which of them have series of their own.
+
+Names of elections are the user's, and a lock for each order is an election for each order. So only ``elections_max`` of
+them are shown by name at a time. What the others count is counted under one name for all of them, which no election can have.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from tenure.errors import ConfigError
+from tenure.model import Holder
+from tenure.stores.base import ElectionStatus
+
+ELECTIONS_MAX: Final = 1000
+OTHERS: Final = "/others"  # No election is called so: names have no empty part between their slashes.
+# For how long an election is still shown that nobody of this process stands in: some scrapes, so that each sees its end.
+GONE_AFTER_NS: Final = 5 * 60 * 10**9
+# How old a picture of a store may be: without one the queue is not known, and an old one would look like a queue that stands.
+SEEN_FOR_NS: Final = 60 * 10**9
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One candidate of this process. Instants are on the boot clock."""
+
+    holder: Holder
+    asking_since: int | None = None  # since when it tries to take the office; None: it waits, or leads
+    free_since: int | None = None  # since when nobody is known to be in office
+    incumbent: int | None = None  # the token of whom it waited for last
+    elected_at: int | None = None  # None: it does not lead
+    elected_at_s: float = 0.0
+    token: int = 0
+    margin_least_ns: int | None = None
+    overdue_since: int | None = None  # when the validity ended that its body has outlived
+
+    def leads_no_more(self) -> None:
+        """Forget the tenure; called with every fact that no leader has, since the one that says so may have been missed."""
+        self.elected_at = self.margin_least_ns = self.overdue_since = None
+
+
+@dataclass(slots=True)
+class OneElection:
+    """One election, and all candidates that this process has in it."""
+
+    store: str
+    name: str
+    shown_as: str  # its name, or OTHERS
+    candidates: dict[Holder, Candidate] = field(default_factory=dict)
+    token: int = 0
+    gone_at: int | None = None  # since when nobody of this process stands
+    seen: ElectionStatus | None = None
+    seen_at: int = 0
+
+    @property
+    def leaders(self) -> list[Candidate]:
+        """Who of this process leads: one, unless a body has outlived its tenure and another of its own process is elected."""
+        return [one for one in self.candidates.values() if one.elected_at is not None]
+
+    def seen_lately(self, now: int) -> ElectionStatus | None:
+        """Return what the store said of it, unless that is old."""
+        return self.seen if self.seen is not None and now - self.seen_at <= SEEN_FOR_NS else None
+
+    def is_over(self, now: int) -> bool:
+        """Say whether nobody has stood in it for a while, nor seen it."""
+        return not self.candidates and now - (self.gone_at or 0) > GONE_AFTER_NS and self.seen_lately(now) is None
+
+
+class Elections:
+    """The elections of this process, by store and name."""
+
+    def __init__(self, elections_max: int) -> None:
+        if elections_max < 1:
+            raise ConfigError("elections_max", elections_max, "must be at least 1")
+        self._max = elections_max
+        self._by_store: dict[str, dict[str, OneElection]] = {}
+        self._named = 0
+
+    def __iter__(self) -> Iterator[OneElection]:
+        for of_store in self._by_store.values():
+            yield from of_store.values()
+
+    def of_store(self, store: str) -> dict[str, OneElection]:
+        """Return those of one store."""
+        return self._by_store.setdefault(store, {})
+
+    def folded(self) -> int:
+        """Return how many have no name of their own to be shown by."""
+        return sum(map(len, self._by_store.values())) - self._named
+
+    def get(self, store: str, name: str) -> OneElection | None:
+        """Return an election that is known."""
+        return self._by_store.get(store, {}).get(name)
+
+    def has_room(self) -> bool:
+        """Say whether one more can be shown by its name."""
+        return self._named < self._max
+
+    def add(self, store: str, name: str) -> OneElection:
+        """Begin with one that is not known yet; it is shown by its name if there is room."""
+        named = self.has_room()
+        self._named += named
+        made = OneElection(store, name, name if named else OTHERS)
+        self.of_store(store)[name] = made
+        return made
+
+    def forget(self, one: OneElection) -> None:
+        """Know it no more."""
+        del self._by_store[one.store][one.name]
+        self._named -= one.shown_as is not OTHERS
+
+    def over(self, now: int) -> list[OneElection]:
+        """Return those that nobody stands in any more, and has not for a while."""
+        return [one for one in self if one.is_over(now)]
+
+
+def queue_position(one: OneElection, status: ElectionStatus) -> int | None:
+    """Return which in the queue the first candidate of this process is; None: none of them waits there."""
+    for position, holder in enumerate(status.standbys, 1):
+        if holder in one.candidates:
+            return position
+    return None
+
+
+def leaders_seen(one: OneElection, status: ElectionStatus) -> int:
+    """Return how many lead, by the store's word and by their own."""
+    leading = {candidate.holder for candidate in one.leaders}
+    if status.incumbent is not None:
+        leading.add(status.incumbent.holder)
+    return len(leading)

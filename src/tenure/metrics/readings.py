@@ -1,0 +1,85 @@
+"""What a book shows at one moment: gauges, and the part of a counter that is still growing."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tenure.facts.subscribing import subscriptions
+from tenure.metrics import catalogue as of
+from tenure.metrics.book import Book, Labels
+from tenure.metrics.catalogue import Metric
+from tenure.metrics.elections import GONE_AFTER_NS, OTHERS, OneElection, leaders_seen, queue_position
+
+Values = list[tuple[Labels, float]]
+
+
+def gauges(book: Book, now: int) -> dict[Metric, Values]:
+    """Return every gauge as it is now."""
+    shown: dict[Metric, Values] = {metric: [] for metric in of.METRICS if metric.kind is of.Kind.GAUGE}
+    states: Counter[Labels] = Counter()
+    for one in book.elections:
+        if one.candidates:
+            states[one.store, _state(one)] += 1
+        if one.shown_as is not OTHERS:
+            _of_candidates(one, shown, now)
+            _of_the_store(one, shown, now)
+    shown[of.ELECTIONS] = [((store, state), states[store, state]) for store in book.lost_since for state in _STATES]
+    shown[of.STORE_LOST] = [((store,), float(since is not None)) for store, since in book.lost_since.items()]
+    shown[of.FINDINGS] = [
+        ((store, level.value), count) for store, counts in book.findings.items() for level, count in counts.items()
+    ]
+    shown[of.FOLDED] = [((), book.elections.folded())]
+    return shown
+
+
+_STATES = ("leading", "waiting")
+
+
+def _state(one: OneElection) -> str:
+    return _STATES[not one.leaders]
+
+
+def _of_candidates(one: OneElection, shown: dict[Metric, Values], now: int) -> None:
+    if not one.candidates and (one.gone_at is None or now - one.gone_at > GONE_AFTER_NS):
+        return
+    labels, leaders = (one.store, one.name), one.leaders
+    shown[of.LEADER].append((labels, float(bool(leaders))))
+    shown[of.WAITING].append((labels, float(bool(one.candidates) and not leaders)))
+    if one.token:
+        shown[of.TOKEN].append((labels, one.token))
+    if leaders:
+        newest = max(leaders, key=lambda leader: leader.token)
+        shown[of.ELECTED_AT].append((labels, newest.elected_at_s))
+        if newest.margin_least_ns is not None:
+            shown[of.MARGIN_LEAST].append((labels, newest.margin_least_ns / 1e9))
+
+
+def _of_the_store(one: OneElection, shown: dict[Metric, Values], now: int) -> None:
+    status = one.seen_lately(now)
+    if status is None:
+        return
+    labels = one.store, one.name
+    shown[of.LEADERS_SEEN].append((labels, leaders_seen(one, status)))
+    shown[of.STANDBYS].append((labels, len(status.standbys)))
+    if (position := queue_position(one, status)) is not None:
+        shown[of.QUEUE_POSITION].append((labels, position))
+
+
+def growing(book: Book, now: int) -> Iterator[tuple[Metric, Labels, float]]:
+    """Return what is to be added to counters for what has begun and not ended: a body that hangs has no end to be counted at."""
+    for one in book.elections:
+        for leader in one.leaders:
+            if leader.overdue_since is not None:
+                yield of.OVERSTAY, (one.store, one.shown_as), max(0, now - leader.overdue_since) / 1e9
+    for store, since in book.lost_since.items():
+        if since is not None:
+            yield of.STORE_LOST_TIME, (store,), max(0, now - since) / 1e9
+
+
+def of_subscribers() -> dict[Metric, Values]:
+    """Return what subscribers have missed, by their names."""
+    dropped: Counter[Labels] = Counter()
+    failed: Counter[Labels] = Counter()
+    for one in subscriptions():
+        dropped[one.name,] += one.dropped
+        failed[one.name,] += one.failed
+    return {of.DROPPED: list(dropped.items()), of.FAILED: list(failed.items())}

@@ -1,0 +1,62 @@
+"""Facts told to a Prometheus at virtual times, and what a scrape shows of them."""
+
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tenure.clock import VirtualClock
+from tenure.facts.kinds import Fact, What
+from tenure.metrics import Prometheus
+from tenure.model import Holder
+
+SECOND_NS: Final = 10**9
+STORE: Final = "etcd://h1,h2,h3"
+ADA: Final = Holder("ada", 1, "0000000000000001")
+BOB: Final = Holder("bob", 2, "0000000000000002")
+
+
+class Telling:
+    """Call it with what has happened, in seconds since the start; ask it for the value of a series."""
+
+    wall_s: Final = 1_700_000_001.5
+
+    def __init__(self, elections_max: int = 1000) -> None:
+        self._clock = VirtualClock()
+        self.metrics = Prometheus(elections_max=elections_max, clock=self._clock)
+
+    def __call__(
+        self, what: What, *, at_s: float = 0, election: str = "jobs", holder: Holder = ADA, of_store: bool = False
+    ) -> None:
+        at_ns = max(self._clock.now(), int(at_s * SECOND_NS))
+        self._clock.advance(at_ns - self._clock.now())
+        if of_store:
+            self.metrics(Fact(what, at_ns, self.wall_s, STORE))
+        else:
+            self.metrics(Fact(what, at_ns, self.wall_s, STORE, election, holder))
+
+    def passes(self, for_s: float) -> None:
+        """Let time pass."""
+        self._clock.advance(int(for_s * SECOND_NS))
+
+    def text(self) -> str:
+        """A scrape."""
+        return self.metrics.exposition()[0].decode()
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The value of the series with exactly these labels; None: there is none."""
+        found = [
+            sample.value
+            for family in text_string_to_metric_families(self.text())
+            for sample in family.samples
+            if sample.name == f"tenure_{name}" and sample.labels == labels
+        ]
+        assert len(found) < 2, found
+        return found[0] if found else None
+
+    def of(self, name: str, **labels: str) -> float | None:
+        """Of the election ``jobs``."""
+        return self.value(name, store=STORE, election="jobs", **labels)
+
+    def store(self, name: str, **labels: str) -> float | None:
+        """Of the store."""
+        return self.value(name, store=STORE, **labels)
