@@ -21,6 +21,7 @@ class OpenStore:
 
     def __init__(self, url: str, *, accept_best_effort: bool = False, **options: Any) -> None:
         self._unopened = make_store(url, options, accept_best_effort=accept_best_effort)
+        self._made_of = url, accept_best_effort, options  # It may hold secrets, and is never shown.
         self.ttl_s = default_ttl_s(url)  # of elections that do not say; None: as anywhere
         self._stack: AsyncExitStack | None = None
         self._store: Store | None = None
@@ -34,6 +35,14 @@ class OpenStore:
         if self._store is None:
             raise ConfigError("store", "not open", "use it inside 'async with tenure.open_store(…) as store'")
         return self._store
+
+    def another(self) -> Self:
+        """Return a store for the same engine with connections of its own, not open yet. In memory that is another engine.
+
+        It is for work that renewals must not wait behind: of a database a store has one connection, for one thing at a time.
+        """
+        url, accept_best_effort, options = self._made_of
+        return type(self)(url, accept_best_effort=accept_best_effort, **options)
 
     async def __aenter__(self) -> Self:
         opened = False

@@ -1,0 +1,238 @@
+"""What a recorder makes of the facts that it hears: records of tenures, and which of them should be written now. Pure.
+
+A renewal is heard of in each heartbeat, of ten thousand elections in one fact, and is never a reason to write: its margin
+is folded into the record and goes with its next writing.
+"""
+
+from collections import OrderedDict
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from tenure.apps.history.records import TEXT_MAX, Record, Sighting
+from tenure.errors import redact
+from tenure.facts import kinds as what
+from tenure.facts.kinds import Fact
+from tenure.model import Holder
+
+KINDS: Final = (
+    what.Stood,
+    what.Waiting,
+    what.Woken,
+    what.Elected,
+    what.Renewed,
+    what.Overstayed,
+    what.Left,
+    what.Withdrew,
+    what.StoreFailed,
+    what.RefusedStale,
+)
+_BEGINNINGS: Final = (what.Stood, what.Waiting, what.Woken, what.Elected)
+# Tenures that are over and may still be refused a write: a stale one comes late, and seldom long after.
+_PAST_MAX: Final = 1000
+
+
+@dataclass(slots=True, eq=False)
+class _Candidate:
+    """What is known of one candidate of this process."""
+
+    election: str
+    holder: Holder
+    ttl_s: float | None = None
+    taken_by: int | None = (
+        None  # the token for which the store last said "taken"; None: it did not, or there was trouble
+    )
+    first_told_ns: int = 0  # when it first said so of that token
+    last_told_ns: int = 0
+    woken_ns: int | None = None
+    record: Record | None = None  # of its tenure, while it has one
+    margin_min_ns: int | None = None
+    renewed_s: float | None = None
+
+    def begin(self, fact: Fact, token: int) -> None:
+        """Take office."""
+        self.record = Record(
+            token=token,
+            holder=str(self.holder)[-TEXT_MAX:],
+            began_s=_rounded(fact.at_s),
+            ttl_s=self.ttl_s,
+            elect_s=None if self.woken_ns is None else _seconds(fact.at_ns - self.woken_ns),
+            sighting=self._sighting(fact.at_ns),
+        )
+        self.margin_min_ns = self.renewed_s = self.taken_by = self.woken_ns = None
+
+    def current(self) -> Iterator[tuple[str, Record]]:
+        """Yield the record of its tenure with what was folded since, if it has one."""
+        if self.record is not None:
+            margin_s = None if self.margin_min_ns is None else _seconds(self.margin_min_ns)
+            seen_s = None if self.renewed_s is None else _rounded(self.renewed_s)
+            yield self.election, replace(self.record, margin_min_s=margin_s, seen_s=seen_s)
+
+    def _sighting(self, now_ns: int) -> Sighting | None:
+        """Return what it has seen of who was there before it."""
+        if self.taken_by is None:
+            return None
+        ago_ns, watched_ns = now_ns - self.last_told_ns, self.last_told_ns - self.first_told_ns
+        return Sighting(self.taken_by, _seconds(ago_ns), _seconds(watched_ns))
+
+
+@dataclass(slots=True)
+class _Past:
+    """A tenure that is over."""
+
+    election: str
+    record: Record
+    is_unwritten: bool = False
+
+
+class Notes:
+    """Of all candidates of one store in this process. Used by one thread at a time."""
+
+    def __init__(self, store: str, elections: Container[str] | None = None) -> None:
+        self._store, self._elections = store, elections
+        self._candidates: dict[
+            str, list[_Candidate]
+        ] = {}  # Most elections have one here, and a name is quickly hashed.
+        self._leading: dict[
+            int, list[_Candidate]
+        ] = {}  # by token: where each election counts for itself, some are equal
+        self._past: OrderedDict[int, list[_Past]] = OrderedDict()  # likewise
+
+    @property
+    def leading_count(self) -> int:
+        """How many tenures go on."""
+        return sum(map(len, self._leading.values()))
+
+    def hear(self, fact: Fact) -> Iterator[tuple[str, Record]]:
+        """Take note of a fact, and yield what is to be written because of it: an election and a record of it."""
+        if isinstance(fact.what, what.RefusedStale):  # A sink knows no election, nor where that is held.
+            yield from self._refused(fact.what.token)
+        elif fact.store != self._store:
+            return
+        elif isinstance(fact.what, what.Renewed):
+            self._renewed(fact.what, fact.at_s)
+        elif fact.holder is not None and (self._elections is None or fact.election in self._elections):
+            one = self._candidate(fact.election, fact.holder, may_be_new=isinstance(fact.what, _BEGINNINGS))
+            if one is not None:
+                _wait_on(one, fact)
+                yield from self._of_tenure(one, fact)
+
+    def unwritten(self) -> Iterator[tuple[str, Record]]:
+        """Yield the records of all tenures that go on as they are now, and of past ones that were refused more since."""
+        for one in (one for kept in self._leading.values() for one in kept):
+            yield from one.current()
+        for past in (past for kept in self._past.values() for past in kept):
+            if past.is_unwritten:
+                past.is_unwritten = False
+                yield past.election, past.record
+
+    def _of_tenure(self, one: _Candidate, fact: Fact) -> Iterator[tuple[str, Record]]:
+        match fact.what:
+            case what.Elected(token):
+                one.begin(fact, token)
+                self._leading.setdefault(token, []).append(one)
+                yield from one.current()
+            case what.Overstayed(token, late_by_ns) if one.record is not None and one.record.token == token:
+                one.record = replace(one.record, overstay_s=_seconds(late_by_ns))
+                yield from one.current()
+            case what.Left(token, reason) if one.record is not None and one.record.token == token:
+                one.record = replace(one.record, ended_s=_rounded(fact.at_s), reason=reason.value)
+                for election, record in one.current():
+                    self._remember(_Past(election, record))
+                    yield election, record
+                self._end(one, token)
+            case what.Withdrew():
+                if one.record is not None:
+                    self._end(one, one.record.token)
+                self._forget(one)
+
+    def _candidate(self, election: str, holder: Holder, *, may_be_new: bool) -> _Candidate | None:
+        for one in self._candidates.get(election, ()):
+            if one.holder == holder:
+                return one
+        if not may_be_new:  # What is said of one that has withdrawn must not be kept for ever.
+            return None
+        self._candidates.setdefault(election, []).append(_Candidate(election, holder))
+        return self._candidates[election][-1]
+
+    def _forget(self, one: _Candidate) -> None:
+        _take_out(self._candidates, one.election, one)
+
+    def _end(self, one: _Candidate, token: int) -> None:
+        one.record = None
+        _take_out(self._leading, token, one)
+
+    def _renewed(self, renewed: what.Renewed, at_s: float) -> None:
+        margin_ns, candidates = renewed.margin_ns, self._candidates
+        for bid in renewed.bids:
+            for one in candidates.get(bid.election, ()):
+                if one.record is not None and (one.holder is bid.holder or one.holder == bid.holder):
+                    if one.margin_min_ns is None or margin_ns < one.margin_min_ns:
+                        one.margin_min_ns = margin_ns
+                    if one.renewed_s is None and bid.advertise:
+                        one.record = replace(one.record, advertised=redact(bid.advertise)[:TEXT_MAX])
+                    one.renewed_s = at_s
+
+    def _refused(self, token: int) -> Iterator[tuple[str, Record]]:
+        """Count it for the tenure whose token it was, if there is but one of that token here."""
+        leading, past = self._leading.get(token, []), self._past.get(token, [])
+        if len(leading) + len(past) != 1:
+            return
+        if leading:
+            record = leading[0].record
+            assert record is not None
+            leading[0].record = record = replace(record, refused_count=record.refused_count + 1)
+            if _is_worth_telling(record.refused_count):
+                yield from leading[0].current()
+            return
+        past[0].record = replace(past[0].record, refused_count=past[0].record.refused_count + 1)
+        past[0].is_unwritten = not _is_worth_telling(past[0].record.refused_count)
+        if not past[0].is_unwritten:
+            yield past[0].election, past[0].record
+
+    def _remember(self, past: _Past) -> None:
+        self._past.setdefault(past.record.token, []).append(past)
+        if len(self._past) > _PAST_MAX:
+            self._past.popitem(last=False)
+
+
+def _wait_on(one: _Candidate, fact: Fact) -> None:
+    """Take note of how a candidate waits for office."""
+    match fact.what:
+        case what.Stood(ttl_ns):
+            one.ttl_s = _seconds(ttl_ns)
+        case what.Waiting(incumbent):
+            one.woken_ns = None
+            token = None if incumbent is None else incumbent.token
+            if token != one.taken_by:
+                one.taken_by, one.first_told_ns = token, fact.at_ns
+            one.last_told_ns = fact.at_ns
+        case what.Woken():
+            one.woken_ns = fact.at_ns
+        case what.StoreFailed():
+            one.taken_by = (
+                None  # An engine that was away may have kept a dead leader's office for longer than it promises.
+            )
+
+
+def _is_worth_telling(count: int) -> bool:
+    """Say whether a count is a power of two. A leader that goes on writing is refused a thousand times a second."""
+    return count & (count - 1) == 0
+
+
+K = TypeVar("K")
+
+
+def _take_out(kept: dict[K, list[_Candidate]], key: K, one: _Candidate) -> None:
+    if one in kept.get(key, ()):
+        kept[key].remove(one)
+        if not kept[key]:
+            del kept[key]
+
+
+def _seconds(ns: int) -> float:
+    return round(ns / 1e9, 6)
+
+
+def _rounded(at_s: float) -> float:
+    return round(at_s, 3)

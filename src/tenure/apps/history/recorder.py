@@ -1,0 +1,244 @@
+"""Keeps the history of the elections of this process: hears facts, and writes records of them on a thread of its own.
+
+Rules of this file
+1. Nothing here is waited for by an election. What is heard is folded on the subscription's thread, and written by the recorder's,
+   over connections of its own: over the elections' own a renewal would wait behind it.
+2. A store that is gone, slow or refuses costs records, which are counted and told, and nothing else: no error gets out of here.
+3. A write is made because a tenure began or ended, and now and then; never because of a renewal.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Container, Iterable
+from concurrent.futures import CancelledError
+from typing import Final, Self
+
+import anyio
+
+from tenure.apps.history.backlog import Backlog, Pace
+from tenure.apps.history.notes import KINDS, Notes
+from tenure.apps.history.places import Place, place_of
+from tenure.apps.history.records import Record
+from tenure.errors import ConfigError, Refused, StoreError, redact
+from tenure.facts import Subscription, subscribe
+from tenure.facts.kinds import Fact
+from tenure.office.opened import OpenStore
+from tenure.office.thread import Office
+from tenure.stores.base import Store
+
+_LOG: Final = logging.getLogger("tenure.history")
+# Ten thousand elections that are taken over at once are five facts each.
+_QUEUE_MAX: Final = 100_000
+# How often what was folded is written for a tenure that goes on, so that of one that vanishes it is known how it was doing. For many
+# tenures less often: never more than one such write in six seconds.
+_REFRESH_EVERY_S: Final = 600.0
+_REFRESH_SPACING_S: Final = 6.0
+_IDLE_S: Final = 30.0  # After this long without a write the connections are closed.
+CLOSE_WITHIN_S: Final = 2.0  # What leaving may wait for the last records.
+_RETRY_CLOSING_S: Final = 0.1
+
+
+def keep(store: OpenStore | Store, *, elections: Container[str] | None = None) -> "Recorder":
+    """Return a recorder of all tenures of this process on ``store``, or of these ``elections``: use it as a block.
+
+    Promises that no election waits for it and that none fails by it. Does not promise that everything is recorded: what
+    a killed process had not written yet is lost, and its successor's record tells that it vanished.
+    """
+    return Recorder(store, elections)
+
+
+class Recorder:
+    """What ``keep`` returns: ``with keep(store)`` or ``async with keep(store)``, around the elections."""
+
+    def __init__(self, store: OpenStore | Store, elections: Container[str] | None) -> None:
+        self._given, self._elections = store, elections
+        self._office = store.office if isinstance(store, OpenStore) else Office.of_this_process()
+        self._backlog, self._pace = Backlog(), Pace()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._subscription: Subscription | None = None
+        self._close_by_s: float | None = None
+        self._said = False
+        self.written_count = 0  # writes that were made
+
+    @property
+    def dropped_count(self) -> int:
+        """How many records, and facts for them, were lost here because there was no time or place for them."""
+        missed = 0 if self._subscription is None else self._subscription.dropped
+        return self._backlog.dropped_count + missed
+
+    def __enter__(self) -> Self:
+        if self._subscription is not None:
+            raise ConfigError("history", "a recorder", "is used once: call keep() anew")
+        engine = self._given.store if isinstance(self._given, OpenStore) else self._given
+        self._pid, self._identity = os.getpid(), engine.identity
+        self._notes = Notes(engine.address, self._elections)
+        self._refreshed_s = time.monotonic()
+        self._subscription = subscribe(self._hear, kinds=KINDS, queue_max=_QUEUE_MAX)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.close)
+
+    def close(self, within_s: float = CLOSE_WITHIN_S) -> None:
+        """Hear no more, and wait at most this long until what was heard is written. Harmless a second time."""
+        subscription = self._subscription
+        if subscription is None or self._pid != os.getpid() or self._close_by_s is not None:
+            return
+        close_by_s = time.monotonic() + within_s
+        subscription.wait_until_told(within_s)
+        subscription.close()
+        with self._changed:
+            self._close_by_s = close_by_s
+            self._put(self._notes.unwritten())
+            thread = self._thread
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(max(0.0, close_by_s - time.monotonic()))
+        with self._changed:
+            left_count = self._backlog.count
+            self._backlog.drop_all()
+        if left_count:
+            _LOG.warning("history: %d records were not written in time, and are lost", left_count)
+
+    # On the subscription's thread
+
+    def _hear(self, fact: Fact) -> None:
+        if self._pid != os.getpid():  # The child of a fork has no office of its parent's; it keeps its history anew.
+            return
+        with self._changed:
+            if self._put(self._notes.hear(fact)):
+                if self._thread is None:
+                    self._start()
+                self._changed.notify_all()
+
+    def _put(self, records: Iterable[tuple[str, Record]]) -> bool:
+        """Have records written. False: there were none."""
+        any_were = False
+        for election, record in records:
+            self._backlog.put(election, record)
+            any_were = True
+        return any_were
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._write_all, name="tenure-history", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # The interpreter is leaving, and starts no thread any more.
+            self._thread = None
+
+    # On the recorder's own thread
+
+    def _write_all(self) -> None:
+        place = _Place(self._office, self._given, self._identity)
+        try:
+            while self._wait(place):
+                with self._changed:
+                    if not self._backlog.count:
+                        continue
+                    election, records = self._backlog.take()
+                self._write(place, election, records)
+        except (CancelledError, RuntimeError):  # The office has closed: the interpreter is leaving.
+            pass
+        finally:
+            place.leave()
+
+    def _wait(self, place: "_Place") -> bool:
+        """Wait until there is something to write, and time for it. False: there is nothing more, or no time."""
+        with self._changed:
+            while True:
+                now_s = time.monotonic()
+                if self._close_by_s is not None:
+                    return bool(self._backlog.count) and now_s < self._close_by_s
+                wait_s = self._refresh(now_s)
+                if self._backlog.count:
+                    wait_s = self._pace.wait_s(now_s)
+                    if wait_s <= 0:
+                        return True
+                elif place.is_open:
+                    wait_s = min(wait_s, place.idle_at_s - now_s)
+                    if wait_s <= 0:
+                        break
+                self._changed.wait(wait_s)
+        place.leave()  # Not with the lock: it may take its time.
+        return True
+
+    def _refresh(self, now_s: float) -> float:
+        """Have what was folded written, if that is due; return when it will be."""
+        due_s = self._refreshed_s + _REFRESH_EVERY_S
+        if now_s >= due_s:  # Only then are they counted.
+            due_s = self._refreshed_s + max(_REFRESH_EVERY_S, _REFRESH_SPACING_S * self._notes.leading_count)
+        if now_s >= due_s:
+            self._put(self._notes.unwritten())
+            self._refreshed_s, due_s = now_s, now_s + _REFRESH_EVERY_S
+        return due_s - now_s
+
+    def _write(self, place: "_Place", election: str, records: list[Record]) -> None:
+        try:
+            place.add(election, records)
+        except ConfigError as error:  # It will not do next time either.
+            self._backlog.drop(records)
+            self._say(error)
+        except StoreError as error:
+            with self._changed:
+                self._backlog.put_back(election, records)
+                self._pace.failed(time.monotonic(), refused=isinstance(error, Refused))
+                if self._close_by_s is not None:
+                    self._changed.wait(_RETRY_CLOSING_S)
+            self._say(error)
+        else:
+            self.written_count += 1
+            self._pace.wrote(time.monotonic())
+            if self._said:
+                self._said = False
+                _LOG.info("history is recorded again")
+
+    def _say(self, error: ConfigError | StoreError) -> None:
+        if not self._said:  # Once for each outage.
+            self._said = True
+            _LOG.warning("history is not recorded: %s", redact(str(error)))
+
+
+class _Place:
+    """The place of the records, opened when there is something to write. Used by one thread."""
+
+    def __init__(self, office: Office, given: OpenStore | Store, identity: str) -> None:
+        self._office, self._given, self._identity = office, given, identity
+        self._own: OpenStore | None = None
+        self._place: Place | None = None
+        self.idle_at_s = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return self._own is not None
+
+    def add(self, election: str, records: list[Record]) -> None:
+        if self._place is None:
+            self._place = place_of(self._office, self._open())
+        self.idle_at_s = time.monotonic() + _IDLE_S
+        self._place.add(election, records)
+
+    def leave(self) -> None:
+        own, self._own, self._place = self._own, None, None
+        if own is not None:
+            own.__exit__(None, None, None)
+
+    def _open(self) -> Store:
+        if not isinstance(self._given, OpenStore):
+            return self._given
+        own = self._given.another()
+        own.__enter__()
+        if own.store.identity == self._identity:
+            self._own = own
+            return own.store
+        own.__exit__(None, None, None)  # What lives in the memory of this process is not found a second time.
+        return self._given.store
