@@ -58,6 +58,16 @@ class Stage:
             leading.cancel()
             await asyncio.wait([leading])
 
+    async def see_first(self, *jobs: Job) -> None:
+        """Be in office for as long as it takes to know these jobs: they are due from now on."""
+        async with self.office(*jobs):
+            await self.known(*(job.id for job in jobs))
+
+    async def resume(self, job: Job) -> None:
+        """Pause a job and let it run again, as people do whose clock was ahead."""
+        for paused in (True, False):
+            assert await self.ledger.ask(self.records.paused(job, self.now_ms, paused=paused))
+
     async def runs(self) -> list[Record]:
         if not self.path.exists():
             return []
@@ -114,3 +124,16 @@ def has(key: Key, state: str) -> Callable[[list[Record]], bool]:
 
 async def nothing(_: Run) -> None:
     pass
+
+
+class Noting:
+    """Work that notes for which runs it was called."""
+
+    def __init__(self) -> None:
+        self.seen: list[Key] = []
+
+    async def work(self, run: Run) -> None:
+        self.seen.append(run.key)
+
+    def times_ms(self, job_id: str) -> list[int]:
+        return [key.scheduled_ms for key in self.seen if key.job == job_id]

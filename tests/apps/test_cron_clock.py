@@ -2,36 +2,31 @@
 
 from pathlib import Path
 
-from tenure.apps.cron import At, Every, Job, Run
+from tenure.apps.cron import At, Every, Job
 from tenure.apps.cron.due import jitter_ms
 from tenure.apps.cron.jobs import Key
 from tenure.apps.cron.schedule import iso
 from tenure.apps.ledger.base import Entry
-from tests.apps.cron_stage import MINUTE_MS, NOON_MS, Stage, has, nothing, play, settled
+from tests.apps.cron_stage import MINUTE_MS, NOON_MS, Noting, Stage, has, nothing, play, settled
 
 
 def test_what_was_due_while_nobody_was_in_office_is_run_as_each_job_says(tmp_path: Path) -> None:
     async def test(stage: Stage) -> None:
-        seen: list[Key] = []
-
-        async def note(run: Run) -> None:
-            seen.append(run.key)
-
+        noting = Noting()
         jobs = [
-            Job("all", Every(MINUTE_MS), note, catch_up="all"),
-            Job("few", Every(MINUTE_MS), note, catch_up="all", catch_up_limit=2),
-            Job("latest", Every(MINUTE_MS), note),
-            Job("skip", Every(MINUTE_MS), note, catch_up="skip", catch_up_within_s=5),
+            Job("all", Every(MINUTE_MS), noting.work, catch_up="all"),
+            Job("few", Every(MINUTE_MS), noting.work, catch_up="all", catch_up_limit=2),
+            Job("latest", Every(MINUTE_MS), noting.work),
+            Job("skip", Every(MINUTE_MS), noting.work, catch_up="skip", catch_up_within_s=5),
         ]
-        async with stage.office(*jobs):
-            await stage.known("all", "few", "latest", "skip")
+        await stage.see_first(*jobs)
         stage.now_ms += 10 * MINUTE_MS + 30_000
         async with stage.office(*jobs):
             await stage.until(settled(10 + 2 + 1 + 3))
-        assert [key for key in seen if key.job == "all"] == [Key("all", NOON_MS + n * MINUTE_MS) for n in range(1, 11)]
-        assert [key.scheduled_ms for key in seen if key.job == "few"] == [NOON_MS + n * MINUTE_MS for n in (9, 10)]
-        assert [key.scheduled_ms for key in seen if key.job == "latest"] == [NOON_MS + 10 * MINUTE_MS]
-        assert [key.scheduled_ms for key in seen if key.job == "skip"] == []
+        assert noting.times_ms("all") == [NOON_MS + n * MINUTE_MS for n in range(1, 11)]
+        assert noting.times_ms("few") == [NOON_MS + n * MINUTE_MS for n in (9, 10)]
+        assert noting.times_ms("latest") == [NOON_MS + 10 * MINUTE_MS]
+        assert noting.times_ms("skip") == []
         missed = {run.key.job: run.detail for run in await stage.runs() if run.state == "abandoned"}
         assert set(missed) == {"few", "latest", "skip"}
         assert len([event for event, _ in stage.told.events if event == "missed"]) == 3
@@ -42,8 +37,7 @@ def test_what_was_due_while_nobody_was_in_office_is_run_as_each_job_says(tmp_pat
 def test_a_clock_that_goes_back_runs_nothing_twice(tmp_path: Path) -> None:
     async def test(stage: Stage) -> None:
         jobs = [Job("j", Every(MINUTE_MS), nothing, catch_up="all")]
-        async with stage.office(*jobs):
-            await stage.known("j")
+        await stage.see_first(*jobs)
         for minute in (3, 1, 2, 4):
             stage.now_ms = NOON_MS + minute * MINUTE_MS
             async with stage.office(*jobs):
@@ -54,19 +48,23 @@ def test_a_clock_that_goes_back_runs_nothing_twice(tmp_path: Path) -> None:
     play(tmp_path, test)
 
 
+async def _run_ahead(stage: Stage) -> Job:
+    """Have a job run by a clock that is ahead, and set the clock right."""
+    job = Job("j", Every(MINUTE_MS), nothing)
+    await stage.see_first(job)
+    stage.now_ms += 1000 * MINUTE_MS
+    async with stage.office(job):
+        await stage.until(settled(2))  # the latest, and what was missed before it
+    stage.now_ms = NOON_MS + 5 * MINUTE_MS
+    return job
+
+
 def test_a_clock_that_was_ahead_is_told_of_and_its_job_is_due_again_once_it_was_resumed(tmp_path: Path) -> None:
     async def test(stage: Stage) -> None:
-        job = Job("j", Every(MINUTE_MS), nothing)
-        async with stage.office(job):
-            await stage.known("j")
-        stage.now_ms += 1000 * MINUTE_MS
-        async with stage.office(job):
-            await stage.until(settled(2))  # the latest, and what was missed before it
-        stage.now_ms = NOON_MS + 5 * MINUTE_MS
+        job = await _run_ahead(stage)
         async with stage.office(job):
             assert "pause and resume it" in await stage.heard("clock")
-            for paused in (True, False):
-                assert await stage.ledger.ask(stage.records.paused(job, stage.now_ms, paused=paused))
+            await stage.resume(job)
         stage.now_ms += MINUTE_MS
         async with stage.office(job):
             runs = await stage.until(settled(3))
@@ -77,13 +75,7 @@ def test_a_clock_that_was_ahead_is_told_of_and_its_job_is_due_again_once_it_was_
 
 def test_a_pause_and_a_resume_between_two_looks_have_a_job_due_from_then_on(tmp_path: Path) -> None:
     async def test(stage: Stage) -> None:
-        job = Job("j", Every(MINUTE_MS), nothing)
-        async with stage.office(job):
-            await stage.known("j")
-        stage.now_ms += 1000 * MINUTE_MS
-        async with stage.office(job):
-            await stage.until(settled(2))
-        stage.now_ms = NOON_MS + 5 * MINUTE_MS
+        job = await _run_ahead(stage)
         async with stage.office(job):
             await stage.heard("clock")
 
@@ -102,8 +94,7 @@ def test_a_pause_and_a_resume_between_two_looks_have_a_job_due_from_then_on(tmp_
 def test_a_clock_that_was_ahead_for_long_is_told_of_with_what_helps(tmp_path: Path) -> None:
     async def test(stage: Stage) -> None:
         job = Job("j", Every(MINUTE_MS), nothing, catch_up="all", catch_up_limit=150)
-        async with stage.office(job):
-            await stage.known("j")
+        await stage.see_first(job)
         stage.now_ms += 150 * MINUTE_MS
         async with stage.office(job, history=10):
             await stage.until(lambda runs: settled(len(runs))(runs) and 0 < len(runs) < 100)
@@ -114,8 +105,7 @@ def test_a_clock_that_was_ahead_for_long_is_told_of_with_what_helps(tmp_path: Pa
             row = (await stage.ledger.ask(stage.records.jobs()))["j"]
             assert NOON_MS < row.forgotten_ms < row.mark_ms
             assert f"pause and resume it to have it due from {iso(row.forgotten_ms)} on" in told
-            for paused in (True, False):
-                assert await stage.ledger.ask(stage.records.paused(job, stage.now_ms, paused=paused))
+            await stage.resume(job)
         stage.told.events.clear()
         async with stage.office(job, history=10):
             assert "only another id has it due sooner" in await stage.heard("clock")
@@ -163,27 +153,22 @@ def test_a_run_with_jitter_does_not_begin_before_its_time(tmp_path: Path) -> Non
 
 def test_a_moment_that_was_moved_and_has_passed_is_told_as_missed(tmp_path: Path) -> None:
     async def test(stage: Stage) -> None:
-        seen: list[Key] = []
-
-        async def note(run: Run) -> None:
-            seen.append(run.key)
-
-        async with stage.office(Job("move", At(NOON_MS + MINUTE_MS), note)):
-            await stage.known("move")
+        noting = Noting()
+        await stage.see_first(Job("move", At(NOON_MS + MINUTE_MS), noting.work))
         stage.now_ms += 3 * MINUTE_MS
         moved = Key("move", NOON_MS + 2 * MINUTE_MS)
-        async with stage.office(Job("move", At(moved.scheduled_ms), note)):
+        async with stage.office(Job("move", At(moved.scheduled_ms), noting.work)):
             assert await stage.heard("missed") == f"{moved} is missed: its time had passed when it was first seen"
             told = await stage.heard("changed")
         assert told == f"move is now due at {iso(moved.scheduled_ms)}, which has passed"
         [run] = await stage.runs()
         assert (run.key, run.state, run.attempt) == (moved, "abandoned", 0)
         stage.told.events.clear()
-        async with stage.office(Job("move", At(NOON_MS + 4 * MINUTE_MS), note)):
+        async with stage.office(Job("move", At(NOON_MS + 4 * MINUTE_MS), noting.work)):
             assert (await stage.heard("changed")).endswith(", from here on")
             stage.now_ms += MINUTE_MS
             await stage.until(lambda runs: any(run.state == "completed" for run in runs))
-        assert seen == [Key("move", NOON_MS + 4 * MINUTE_MS)]
+        assert noting.seen == [Key("move", NOON_MS + 4 * MINUTE_MS)]
         assert not [event for event, _ in stage.told.events if event == "missed"]
 
     play(tmp_path, test)

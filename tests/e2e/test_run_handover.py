@@ -7,18 +7,16 @@ the lines is the order of the writes: if a command wrote after its successor, th
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.processes import alive, check_eventually, freeze, marked
+from tests.supervisors import Supervisor, Supervisors
 
 from tenure.stores.sqlite import SQLiteStore
 
-TENURE = Path(sys.executable).parent / "tenure"
 # Arguments: the file, and how to behave. ``stubborn`` ignores TERM and ``polite`` says goodbye; ``two`` has a second process
 # in the group; ``brief`` ends when there has been enough.
 WRITER = """
@@ -38,26 +36,12 @@ while True:
 """
 
 
-class Stage:
-    """A folder with a store and a file that the commands write to."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.started: list[subprocess.Popen[bytes]] = []
-        (folder / "lines").touch()
-
-    def start(self, ttl_s: float, *behaviour: str, words: tuple[str, ...] = ("run",)) -> "subprocess.Popen[bytes]":
-        writer = [sys.executable, "-I", "-S", "-c", WRITER, "lines", *behaviour]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "MARK": str(self.folder)}
-        tenure = [str(TENURE), *words, "x", "--store", f"sqlite://{self.folder}/store.db", "--ttl", f"{ttl_s}"]
-        with (self.folder / "errors").open("ab") as errors:
-            process = subprocess.Popen([*tenure, "--", *writer], stderr=errors, env=environment, cwd=self.folder)
-        self.started.append(process)
-        return process
+class Stage(Supervisors):
+    def start(self, ttl_s: float, *behaviour: str, words: tuple[str, ...] = ("run",)) -> Supervisor:
+        return self.launch(*words, "x", "--ttl", f"{ttl_s}", program=WRITER, arguments=behaviour)
 
     def lines(self) -> list[tuple[int, str, int]]:
-        words = [line.split() for line in (self.folder / "lines").read_text().splitlines()]
-        return [(int(token), who, int(pid)) for token, who, pid in words]
+        return [(int(token), who, int(pid)) for token, who, pid in self.words()]
 
     def tokens(self) -> list[int]:
         return [token for token, _, _ in self.lines()]
@@ -71,9 +55,6 @@ class Stage:
         """Wait until the command has been started under a larger token, and has written for a while."""
         before = max(self.tokens())
         check_eventually(lambda: sum(token > before for token in self.tokens()) > 20)
-
-    def errors(self) -> str:
-        return (self.folder / "errors").read_text()
 
     def has_said(self, text: str, count: int) -> bool:
         return self.errors().count(text) == count
@@ -90,12 +71,8 @@ class Stage:
 def stage(tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(tmp_path)
     yield stage
-    for process in stage.started:
-        process.kill()
-        process.wait()
-    check_eventually(lambda: not marked(f"MARK={stage.folder}"))  # the guardians have seen to that
+    stage.end()
     assert stage.tokens() == sorted(stage.tokens())
-    assert "Traceback" not in stage.errors()
 
 
 def test_over_several_hand_overs_the_command_never_runs_twice_at_a_time(stage: Stage) -> None:
@@ -147,7 +124,7 @@ def test_a_supervisor_killed_while_it_starts_the_command_leaves_nothing_running(
         check_eventually(partial(stage.has_said, "elected", count))
         supervisor.kill()
         supervisor.wait()
-        check_eventually(lambda: not marked(f"MARK={stage.folder}"))
+        check_eventually(lambda: not marked(stage.mark))
         (stage.folder / "store.db").unlink()  # The lease would last for an hour.
         (stage.folder / "lines").write_text("")
 
@@ -156,10 +133,10 @@ def test_a_supervisor_killed_while_it_starts_the_command_leaves_nothing_running(
 def test_a_guardian_that_was_killed_or_frozen_is_replaced(stage: Stage, number: signal.Signals) -> None:
     supervisor = stage.start(1, "stubborn")
     child = stage.pid("child")
-    (guardian,) = [pid for pid in marked(f"MARK={stage.folder}") if pid not in (child, supervisor.pid)]
+    (guardian,) = [pid for pid in marked(stage.mark) if pid not in (child, supervisor.pid)]
     os.kill(guardian, number)
     check_eventually(lambda: not alive(guardian))
-    check_eventually(lambda: len(marked(f"MARK={stage.folder}")) == 3)
+    check_eventually(lambda: len(marked(stage.mark)) == 3)
     count = len(stage.lines())
     check_eventually(lambda: len(stage.lines()) > count + 200)  # The new one lets the command go on …
     supervisor.kill()  # … and guards it.

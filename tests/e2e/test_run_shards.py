@@ -4,17 +4,15 @@ The commands append their shard and token to one file. Each line is appended by 
 of the writes: if a command wrote after its successor, the tokens of its shard would not rise.
 """
 
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.processes import alive, check_eventually, marked, parent
+from tests.processes import alive, check_eventually, parent
+from tests.supervisors import TENURE, Supervisor, Supervisors
 
-TENURE = Path(sys.executable).parent / "tenure"
 COUNT = 6
 TTL_S = 3
 # Arguments: the file, the shard, and how to behave. ``stubborn`` ignores TERM and ``polite`` says goodbye; ``fails`` and ``done``
@@ -43,57 +41,32 @@ while True:
 """
 
 
-class Stage:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.started: list[subprocess.Popen[bytes]] = []
-        (folder / "lines").touch()
-
-    def start(self, *behaviour: str, options: tuple[str, ...] = ()) -> "subprocess.Popen[bytes]":
-        writer = [sys.executable, "-I", "-S", "-c", WRITER, "lines", "{shard}", *behaviour]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "MARK": str(self.folder)}
-        tenure = [str(TENURE), "run", "x", "--shards", str(COUNT), "--store", f"sqlite://{self.folder}/store.db"]
-        with (self.folder / "errors").open("ab") as errors:
-            process = subprocess.Popen(
-                [*tenure, "--ttl", str(TTL_S), *options, "--", *writer],
-                stdin=subprocess.PIPE,
-                stderr=errors,
-                env=environment,
-                cwd=self.folder,
-            )
-        self.started.append(process)
-        return process
+class Stage(Supervisors):
+    def start(self, *behaviour: str, options: tuple[str, ...] = ()) -> Supervisor:
+        words = ("run", "x", "--shards", str(COUNT), "--ttl", str(TTL_S), *options)
+        return self.launch(*words, program=WRITER, arguments=("{shard}", *behaviour), stdin=subprocess.PIPE)
 
     def lines(self) -> list[tuple[int, int, int, str]]:
-        words = [line.split() for line in (self.folder / "lines").read_text().splitlines()]
-        return [(int(shard), int(token), int(pid), word) for shard, token, pid, word in words]
+        return [(int(shard), int(token), int(pid), word) for shard, token, pid, word in self.words()]
 
     def running(self) -> dict[int, int]:
         """The process that wrote last for each shard, if it runs."""
         last = {shard: pid for shard, _, pid, _ in self.lines()}
         return {shard: pid for shard, pid in last.items() if alive(pid)}
 
-    def of(self, supervisor: "subprocess.Popen[bytes]") -> set[int]:
+    def of(self, supervisor: Supervisor) -> set[int]:
         """The shards whose commands are children of a supervisor."""
         return {shard for shard, pid in self.running().items() if parent(pid) == supervisor.pid}
-
-    def errors(self) -> str:
-        """What all of them have said."""
-        return (self.folder / "errors").read_text()
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(tmp_path)
     yield stage
-    for process in stage.started:
-        process.kill()
-        process.communicate()
-    check_eventually(lambda: not marked(f"MARK={tmp_path}"))  # the guardians have seen to that
+    stage.end()
     for shard in range(COUNT):
         tokens = [token for number, token, _, _ in stage.lines() if number == shard]
         assert tokens == sorted(tokens)
-    assert "Traceback" not in stage.errors()
 
 
 def test_commands_make_way_for_a_member_that_joins_and_come_back_when_it_leaves(stage: Stage) -> None:
@@ -157,7 +130,7 @@ def test_weight_and_the_most_that_a_member_may_own_are_kept(stage: Stage) -> Non
 
 
 def test_members_that_come_back_under_their_names_in_time_find_their_shards_and_nothing_has_moved(stage: Stage) -> None:
-    def start(name: str) -> "subprocess.Popen[bytes]":
+    def start(name: str) -> Supervisor:
         return stage.start(options=("--member", name, "--return-within", "2m"))
 
     def begun() -> int:
