@@ -85,7 +85,8 @@ class Known:
     """What one store has last shown of some documents, so that the next update of one need not read it first.
 
     Nothing is decided by it: a write names the version, and lands only if that is still there. Safe to use from any thread.
-    ``place``: the store itself, once it was looked at. To ask an object for what a protocol demands takes as long as a write to memory does.
+    ``place``: the store itself, once it was looked at. To ask an object whether it has what a protocol demands takes 9 µs, as much as two
+    statements of SQLite.
     """
 
     place: tuple[CanKeepDocuments, str] | None = None
