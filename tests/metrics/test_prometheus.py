@@ -3,7 +3,6 @@
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.metrics.telling import ADA, BOB, SECOND_NS, STORE, Telling
 
 from tenure.errors import ConfigError, Reason
 from tenure.facts import kinds as what
@@ -13,6 +12,7 @@ from tenure.metrics.catalogue import METRICS, Kind
 from tenure.model import Bid, Incumbent, Token
 from tenure.stores.base import ElectionStatus
 from tenure.stores.examining import bad, good, warning
+from tests.metrics.telling import ADA, BOB, SECOND_NS, STORE, Telling
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tenure.metrics.opentelemetry import OpenTelemetry as OpenTelemetry
     from tenure.metrics.prometheus import Prometheus as Prometheus
 
-_HOMES: Final = {"Prometheus": "tenure.metrics.prometheus"}
+_HOMES: Final = {"OpenTelemetry": "tenure.metrics.opentelemetry", "Prometheus": "tenure.metrics.prometheus"}
 
 
 def __getattr__(name: str) -> Any:

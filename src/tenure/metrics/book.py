@@ -35,6 +35,10 @@ class Recorder(Protocol):
         """Take a value into a distribution."""
         ...
 
+    def begin(self, store: str) -> None:
+        """Show the distributions of a store, though nothing is in them yet."""
+        ...
+
     def forget(self, store: str, election: str) -> None:
         """Count whatever was counted for this election for ``OTHERS`` from now on: its name is shown no more."""
         ...
@@ -186,10 +190,11 @@ class Book:
     # Of a store, a sink, the machine
 
     def _know(self, store: str) -> None:
-        """Begin with a store: its distributions are there, and empty, before there is anything in them."""
+        """Begin with a store."""
         if store not in self.lost_since:
             self.lost_since[store] = None
             self._to.count(of.STORE_LOST_TIME, 0, (store,))
+            self._to.begin(store)
 
     def _seal_failed(self, fact: Fact, failed: what.SealFailed) -> None:
         if failed.warns:  # Else it is by choice that it does not lead.
