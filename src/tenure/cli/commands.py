@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "status": ("tenure.cli.status", "Show who leads."),
     "watch": ("tenure.cli.watch", "Tell every change of leader."),
     "resign": ("tenure.cli.resign", "Ask a leader to leave office."),
+    "serve": ("tenure.cli.serve", "Serve elections over HTTP: for load balancers, any language, and people."),
     "doctor": ("tenure.cli.doctor", "Say whether elections will work at a store."),
     "fence": ("tenure.cli.fence", "Print what makes an engine refuse a stale leader; look at fences, and mend them."),
     "demo": ("tenure.cli.demo", "Freeze and kill leaders, and see which writes count."),

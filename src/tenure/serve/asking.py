@@ -1,0 +1,137 @@
+"""What is known of elections: as last seen, as the engine says now, and as it was; and the word that asks a leader to leave."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from tenure.errors import OutcomeUnknown, StoreError
+from tenure.model import Incumbent
+from tenure.office.opened import run_there
+from tenure.serve.answers import Fault
+from tenure.serve.probing import shown_incumbent
+from tenure.serve.routes import Call, Reply, told
+from tenure.stores.base import CanAskToResign, ElectionStatus
+
+_WITHIN_S: Final = 5.0
+_LOOK_EVERY_S: Final = 0.1
+_TENURES: Final = 100  # of a history, unless more are asked for
+
+
+async def elections(call: Call) -> Reply:
+    """All of them, as last seen."""
+    view = call.sidecar.view
+    known = dict.fromkeys(sorted(call.sidecar.names())) | dict(view.statuses)
+    shown = [_shown(call, name, status) for name, status in sorted(known.items())]
+    return told(
+        {
+            "store": call.sidecar.store.store.address,
+            "best_effort": call.sidecar.store.store.traits.best_effort or None,
+            "seen_s_ago": view.age_s,
+            "trouble": view.trouble or None,
+            "elections": shown,
+        }
+    )
+
+
+async def election(call: Call) -> Reply:
+    """One of them, as last seen."""
+    name, view = call.path["election"], call.sidecar.view
+    call.sidecar.check_known(name)
+    seen = {"seen_s_ago": view.age_s, "trouble": view.trouble or None}
+    return told({**_shown(call, name, view.statuses.get(name)), **seen})
+
+
+async def history(call: Call) -> Reply:
+    """What is on record of an election."""
+    from tenure.apps.history.reading import look  # noqa: PLC0415  (few ask for it)
+
+    name = call.path["election"]
+    call.sidecar.check_known(name)
+    found = await _within(call, "history", look(call.sidecar.store, name))
+    tenures = [one.as_json() for one in found.tenures[-call.query.get("limit", _TENURES) :]]
+    return told({"election": name, "tenures": tenures, "kept_here_only": found.folder is not None})
+
+
+async def check(call: Call) -> Reply:
+    """Whether the engine says that a token is the incumbent's."""
+    name, token = call.body["election"], call.body["token"]
+    call.sidecar.check_known(name)
+    incumbent = await _ask(call, "read", call.sidecar.store.store.read(name))
+    granted = incumbent is not None and incumbent.token == token
+    return told({"election": name, "token": token, "granted": granted, "leader": shown_incumbent(incumbent)})
+
+
+async def resign(call: Call) -> Reply:
+    """Ask the leader to leave, and wait for it if that is wanted."""
+    name, store = call.path["election"], call.sidecar.store.store
+    call.sidecar.check_known(name)
+    if not isinstance(store, CanAskToResign):
+        fix = "End the leader's process by a signal, and it will resign."
+        raise Fault(501, "cannot-ask", f"{store.address} cannot pass on such a request", fix=fix)
+    asked: Incumbent | None = await _ask(call, "ask_to_resign", store.ask_to_resign(name))
+    wait_s = call.body.get("wait_s", 0.0)
+    left = await _left_within(call, asked, wait_s) if asked is not None and wait_s else None
+    return told({"election": name, "asked": shown_incumbent(asked), "left": left})
+
+
+async def _left_within(call: Call, asked: Incumbent, wait_s: float) -> bool:
+    """Wait until that tenure is over. A store that fails meanwhile is asked again, for as long as there is time."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + wait_s
+    while True:
+        trouble: StoreError | None = None
+        try:
+            incumbent = await _ask(call, "read", call.sidecar.store.store.read(asked.election))
+        except StoreError as error:
+            trouble = error
+        else:
+            if incumbent is None or incumbent.token != asked.token:
+                return True
+        rest_s = end_s - loop.time()
+        if rest_s <= 0:
+            if trouble is not None:
+                raise trouble
+            return False
+        await asyncio.sleep(min(_LOOK_EVERY_S, rest_s))
+
+
+async def _ask(call: Call, operation: str, question: Coroutine[Any, Any, Any]) -> Any:
+    """Ask the engine, on the office's loop."""
+    return await _within(call, operation, run_there(call.sidecar.store.office, question))
+
+
+async def _within(call: Call, operation: str, question: Coroutine[Any, Any, Any]) -> Any:
+    """Await an answer of the engine, within a bound, and no more of them at once than it can bear."""
+    try:
+        async with call.sidecar.asking, asyncio.timeout(_WITHIN_S):
+            return await question
+    except TimeoutError:
+        address = call.sidecar.store.store.address
+        raise OutcomeUnknown(address, operation, f"no answer within {_WITHIN_S:g} s") from None
+
+
+def _shown(call: Call, name: str, status: ElectionStatus | None) -> dict[str, Any]:
+    sidecar = call.sidecar
+    candidacies, _ = sidecar.register.counted(name)
+    held = sidecar.register.offices.held(name)
+    here = {
+        "leading": held is not None,
+        "token": None if held is None else held.token,
+        "standing": sidecar.stands.stands(name) or candidacies > 0,
+        "clients": candidacies,
+    }
+    if status is None:
+        status = ElectionStatus(name, None, None, None, resign_asked=False, standbys=())
+    return {
+        "election": name,
+        "leader": shown_incumbent(status.incumbent),
+        "held_for_s": _seconds(status.held_for_ns),
+        "remaining_s": _seconds(status.remaining_ns),
+        "resign_asked": status.resign_asked,
+        "standbys": [str(holder) for holder in status.standbys],
+        "here": here,
+    }
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else round(ns / 1e9, 3)

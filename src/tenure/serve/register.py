@@ -1,0 +1,85 @@
+"""All candidacies that are held for clients, by their ids."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from tenure.clock import Clock
+from tenure.election import Election
+from tenure.errors import Reason
+from tenure.lock import Lock
+from tenure.serve.answers import Fault, busy
+from tenure.serve.candidacy import Candidacy
+from tenure.serve.offices import Offices
+
+CANDIDACIES_MAX: Final = 1000
+# How long one that is over can be asked about: a client that was away for longer has lost it, and knows that by its clock.
+_REMEMBERED_S: Final = 60.0
+
+
+class Register:
+    """Who stands for whom. Used on the loop of the server."""
+
+    def __init__(self, clock: Clock, most: int = CANDIDACIES_MAX) -> None:
+        self.offices = Offices()
+        self._clock, self._most = clock, most
+        self._known: dict[str, Candidacy] = {}
+        self._over: dict[str, int] = {}  # when to forget, in the order in which that comes
+        self._closed = False
+
+    def begin(self, standing: Election | Lock, keep_s: float, wait_s: float | None = None) -> Candidacy:
+        """Stand for a client. Raises Fault if there is no room for one more."""
+        self._forget()
+        if self._closed:
+            raise busy("leaving", "this sidecar is being stopped", fix="Ask another one.")
+        if len(self._known) - len(self._over) >= self._most:
+            detail = f"{self._most} candidacies are held for clients already"
+            raise busy("too-many-candidacies", detail, status=429, retry_after_s=5)
+        one = Candidacy(standing, self.offices, keep_s, wait_s)
+        self._known[one.id] = one
+        one.begin(lambda: self._over.setdefault(one.id, self._clock.now() + int(_REMEMBERED_S * 1e9)))
+        return one
+
+    def get(self, id_: str, kind: str | None = None) -> Candidacy:
+        """Return the one with this id, and take note that its client is there. Raises Fault if there is none."""
+        self._forget()
+        one = self._known.get(id_)
+        if one is None or (kind is not None and one.kind != kind):
+            detail = "there is no such id here: it ended over a minute ago, or is of a sidecar that was stopped"
+            raise Fault(404, "unknown-id", detail, fix="Take the tenure for lost, and stand again.")
+        one.alive()
+        return one
+
+    def names(self) -> set[str]:
+        """Return the elections that somebody stands in here."""
+        return {one.standing.name for one in self._known.values() if not one.over}
+
+    def counted(self, election: str) -> tuple[int, int]:
+        """Return how many stand in an election here, and how many of them lead."""
+        here = [one for one in self._known.values() if one.standing.name == election and not one.over]
+        return len(here), sum(one.valid_for_s > 0 for one in here)
+
+    async def close(self, within_s: float, told: Callable[[], object]) -> None:
+        """Tell every client to stop, and return when all is released; after ``within_s`` without waiting for anybody."""
+        self._closed = True
+        open_ones = [one for one in self._known.values() if not one.over]
+        for one in open_ones:
+            one.dismiss("shutdown")
+        told()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                for one in open_ones:
+                    await one.released()
+        for one in open_ones:
+            one.resign(Reason.RESIGNED.value)
+        for one in open_ones:  # Bounded by the office: an attempt's time at the most.
+            await one.released()
+
+    def _forget(self) -> None:
+        now = self._clock.now()
+        while self._over:
+            id_ = next(iter(self._over))
+            if self._over[id_] > now and len(self._over) <= self._most:
+                break
+            del self._over[id_], self._known[id_]

@@ -1,0 +1,138 @@
+"""The server around the application: uvicorn, with limits that it has not, and an end that gives up offices first."""
+
+import asyncio
+import logging
+import resource
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import FrameType
+from typing import Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tenure.office.opened import OpenStore
+from tenure.serve.answers import Receive, Scope, Send
+from tenure.serve.app import build
+from tenure.serve.hub import CLIENTS_MAX
+from tenure.serve.listening import Place, forget, listen
+from tenure.serve.setup import Setup
+from tenure.serve.streaming import ABORT
+
+HEAD_BYTES_MAX: Final = 16 * 1024
+CONNECTIONS_MAX: Final = 2 * CLIENTS_MAX
+_HEAD_WITHIN_S: Final = 10.0  # A client says what it wants within this time, or has its connection closed.
+_KEEP_ALIVE_S: Final = 30  # Longer than a load balancer waits between two checks, so that it need not connect anew.
+_FINISH_WITHIN_S: Final = 2  # After everybody was told: answers that are under way.
+_FILES_BESIDES: Final = 256
+
+
+class _Protocol(H11Protocol):
+    """One connection. Uvicorn itself waits for the head of a request for ever."""
+
+    _overdue: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.app = partial(_with_abort, self.app, self._abort)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._overdue = self.loop.call_later(_HEAD_WITHIN_S, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+        super().connection_lost(exc)
+
+    def _late(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
+
+    def _abort(self) -> None:
+        self.transport.abort()
+
+
+async def _with_abort(app: Any, abort: Callable[[], None], scope: Scope, receive: Receive, send: Send) -> None:
+    scope.setdefault("extensions", {})[ABORT] = abort
+    await app(scope, receive, send)
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's, which at a signal gives up every office before it stops to listen: clients have to say that they stopped."""
+
+    def __init__(self, config: uvicorn.Config, app: Starlette) -> None:
+        super().__init__(config)
+        self._sidecar = app.state.sidecar
+        self._draining: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._loop = asyncio.get_running_loop()
+        before = {number: signal.signal(number, self._signalled) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _signalled(self, _: int, __: FrameType | None) -> None:
+        assert self._loop is not None, "captured on it"
+        self._loop.call_soon_threadsafe(self.leave)
+
+    def leave(self) -> None:
+        """Give up every office and then end; at once, if this is the second time."""
+        if self._draining is not None:
+            self.force_exit = self.should_exit = True
+            return
+        self._draining = asyncio.get_running_loop().create_task(self._leave())
+
+    async def _leave(self) -> None:
+        await self._sidecar.close()
+        self.should_exit = True
+
+
+async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[[Place], object]) -> None:
+    """Serve until a signal comes, and then until everything was released. Calls ``started`` when it listens."""
+    opened, place = listen(place)
+    app = build(store, setup)
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,  # Paths and headers may be secret.
+        server_header=False,
+        proxy_headers=False,  # Nobody tells us whose request it is but the connection.
+        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_FINISH_WITHIN_S,
+        backlog=2048,
+    )
+    _allow_files(CONNECTIONS_MAX + _FILES_BESIDES)
+    server = _Server(config, app)
+    started(place)
+    try:
+        await server.serve(sockets=[opened])
+    finally:
+        forget(place)
+
+
+def _allow_files(count: int) -> None:
+    """Have as many connections open as are allowed: systems begin with 1,024 files, and every one of them is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))

@@ -1,0 +1,150 @@
+"""What one sidecar consists of, and how it begins and ends. Lives on the loop of its server."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from tenure.election import Election
+from tenure.facts import subscribe
+from tenure.facts.kinds import Fact, as_json
+from tenure.metrics import Prometheus
+from tenure.office.opened import OpenStore
+from tenure.plan import Budget
+from tenure.serve.answers import Fault
+from tenure.serve.board import Board
+from tenure.serve.hub import BEAT_S, Hub
+from tenure.serve.looking import LOOK_EVERY_S, Looker, View
+from tenure.serve.offices import Stands
+from tenure.serve.register import Register
+from tenure.serve.setup import Setup
+
+_LATELY_S: Final = 3 * LOOK_EVERY_S + 5.0  # Three looks, of which one took as long as it may.
+_BOARD_EVERY_S: Final = 0.25
+# Questions to the engine that are under way for clients. Whoever comes above waits, and the rate bounds how many do.
+ASKING_MAX: Final = 16
+
+
+class Sidecar:
+    """Everything that requests are answered from."""
+
+    def __init__(self, store: OpenStore, setup: Setup, document: dict[str, Any]) -> None:
+        """``store`` has to be open before ``start``; ``document`` describes all that can be asked for."""
+        self.store, self.setup, self.document = store, setup, document
+        self.hub = Hub()
+        self.view = View(store.office.clock)
+        self.register = Register(store.office.clock)
+        elections = [Election(store, name, timing=setup.timing, advertise=setup.advertise) for name in setup.stand]
+        self.stands = Stands(elections, self.register.offices)
+        self.metrics = Prometheus()
+        self.board: Board
+        self.leaving = False
+        self.asking = asyncio.Semaphore(ASKING_MAX)
+        self._looker = Looker(store, self.view, self.names, self._looked)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._heard: deque[Fact] = deque()
+        self._board_due = False
+
+    def names(self) -> set[str]:
+        """Return the elections that this sidecar itself has to do with."""
+        return self.register.names() | set(self.stands.elections)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the store has answered lately, and this sidecar is to stay."""
+        age_s = self.view.age_s
+        return not self.leaving and age_s is not None and age_s < _LATELY_S
+
+    def check_known(self, election: str) -> None:
+        """Return if there is such an election, as far as this sidecar has seen; raises Fault. Asks nobody."""
+        if election in self.view.statuses or election in self.names():
+            return
+        if self.view.age_s is None:
+            raise Fault(503, "not-looked-yet", f"the store {self.view.trouble}", headers={"Retry-After": "1"})
+        near = self.view.near(election, self.names())
+        fix = f"Did you mean {near[0]}?" if near else "See /v1/elections for those that there are."
+        detail = f"there is no election {election[:80]!r}, as seen {self.view.age_s:g} s ago"
+        raise Fault(404, "unknown-election", detail, fix=fix, near=near, seen_s_ago=self.view.age_s)
+
+    async def start(self) -> None:
+        """Look at the store, listen to what happens, and stand."""
+        store = self.store.store
+        self.board = Board(
+            store.address,
+            store.traits,
+            Budget.of(self.setup.timing, store.traits),
+            instance=self.setup.instance,
+            read_only=not self.setup.writable,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._subscriptions = [subscribe(self.metrics), subscribe(self._hear)]
+        self.stands.start()
+        for forever in (self._looker.run(), self._beat(), self._show()):
+            self._tasks.append(asyncio.create_task(_ended(forever)))
+
+    async def drain(self) -> None:
+        """Give up every office: clients are told first. Harmless a second time."""
+        if self.leaving:
+            return
+        self.leaving = True  # From here on /ready says so.
+        await asyncio.gather(self.stands.end(), self.register.close(self.setup.drain_s, lambda: None))
+
+    async def close(self) -> None:
+        """End all of it."""
+        await self.drain()
+        for subscription in self._subscriptions:
+            subscription.wait_until_told(within_s=1)
+            subscription.close()
+        self._publish_heard()
+        self.hub.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # What comes in
+
+    def _hear(self, fact: Fact) -> None:
+        """Called on a thread of its own."""
+        self._heard.append(fact)
+        if len(self._heard) == 1:  # Whoever finds more there takes all of it.
+            self._loop.call_soon_threadsafe(self._publish_heard)
+
+    def _publish_heard(self) -> None:
+        while self._heard:
+            fact = self._heard.popleft()
+            self.board.heard(fact)
+            self.hub.publish("fact", as_json(fact), fact.election)
+            self._board_due = True
+
+    def _looked(self) -> None:
+        trouble = self.view.trouble
+        now_s = time.time()
+        if not trouble:
+            statuses = list(self.view.statuses.values())
+            self.board.saw(statuses, now_s)
+            self.metrics.saw(statuses, self.store.store.address)
+        self.board.store_is(not trouble, trouble, at_s=now_s)
+        self._board_due = True
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            self.hub.beat()
+
+    async def _show(self) -> None:
+        while True:
+            await asyncio.sleep(_BOARD_EVERY_S)
+            if self._board_due:
+                self._board_due = False
+                changes = self.board.changes()
+                if changes["revision"] != changes["since"]:
+                    self.hub.publish("board", changes)
+
+
+async def _ended(forever: Coroutine[Any, Any, None]) -> None:
+    """Run what ends by being cancelled, which is no failure."""
+    try:
+        await forever
+    except asyncio.CancelledError:
+        return
