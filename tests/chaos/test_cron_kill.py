@@ -217,7 +217,7 @@ def _settle(stage: Stage, until_ms: int) -> bool:
 
     Not for a time that is fixed. Runs of a job go one after the other, so what the strikes have left over takes as long as a run does, times
     how many of a job are left: up to LENGTH_S / 3. Three minutes leave at most 45 of the job that is tried twice every 4 s, which is 54 s at
-    1.2 s for both attempts and the pause; a machine with a load of 30 was seen to take 4 s for them, which makes it three minutes. How long
+    1.2 s for both attempts and the pause; a machine with a load of 30 was seen to take 7 s for them, which makes it five minutes. How long
     a run takes is nobody's promise, but that each has its turn is: what is stuck is soon alone, and then nothing ends any more.
     """
     ended, moved_s = -1, time.monotonic()
