@@ -247,8 +247,7 @@ class Board:
         verdict = judge(row, self._at_s, self._budget)
         known = self._since_s.get(row.election)
         if known is None or known[0] is not verdict.state:
-            began_s = row.vacant_since_s if verdict.state in (State.VACANT, State.IDLE) else self._at_s
-            self._since_s[row.election] = known = (verdict.state, began_s)
+            self._since_s[row.election] = known = (verdict.state, _since_s(row, verdict.state, self._at_s))
         leader, margins = row.leader, list(row.margins)
         return {
             "election": row.election,
@@ -274,7 +273,7 @@ class Board:
 
     def _head(self) -> dict[str, Any]:
         states = [State(row["state"]) for row in self._shown.values()]
-        found = headline(states, store_ok=self._store["ok"])
+        found = headline(states, store_ok=self._store["ok"], nodes=self._nodes())
         text = (
             found.text if self._looked or states or not self._store["ok"] else "Looking at the store for the first time"
         )
@@ -294,6 +293,10 @@ class Board:
             "plan": self._plan(),
         }
 
+    def _nodes(self) -> tuple[int, int] | None:
+        members = self._store["members"]
+        return None if members is None else (sum(one["ok"] for one in members), len(members))
+
     def _plan(self) -> dict[str, Any]:
         budget = self._budget
         measured = sorted((one for found in self._failovers.values() for one in found), key=lambda one: one["at"])
@@ -307,6 +310,16 @@ class Board:
             "rto_s": self._rto_s,
             "measured": measured[-FAILOVERS_KEPT:],
         }
+
+
+def _since_s(row: Row, state: State, now_s: float) -> float | None:
+    """Say since when it is so, for states that have a beginning of their own."""
+    last = row.timeline.last
+    if state in (State.VACANT, State.IDLE):
+        return row.vacant_since_s
+    if state is State.TWO_LEADERS and last is not None and last.from_s is not None:
+        return last.from_s
+    return now_s
 
 
 def _tokens(row: Row) -> set[int]:

@@ -80,12 +80,14 @@ def judge(row: Row, now_s: float, budget: Budget) -> Verdict:
     return _risk(row, name) or _flaps(row, now_s) or Verdict(State.OK, _fine(row))
 
 
-def headline(states: Sequence[State], *, store_ok: bool) -> Headline:
-    """Say what is the matter with all of them."""
+def headline(states: Sequence[State], *, store_ok: bool, nodes: tuple[int, int] | None = None) -> Headline:
+    """Say what is the matter with all of them; ``nodes`` are those of the store that are up, and all."""
     total = len(states)
     counts = {state: states.count(state) for state in State}
     wrong = [state for state in _HEADLINES if counts[state]]
     also = [f"{counts[state]} {_ALSO[state]}" for state in (*wrong[1:], State.IDLE) if counts[state]]
+    if nodes is not None and nodes[0] < nodes[1]:
+        also.append(f"{nodes[1] - nodes[0]} of {nodes[1]} nodes of the store down")
     if not store_ok:
         also = [f"{counts[state]} {_ALSO[state]} when last seen" for state in wrong]
         return Headline("bad", "The store does not answer", tuple(also))

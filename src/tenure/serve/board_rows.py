@@ -150,7 +150,9 @@ class Row:
         if not self.margins_are_ours:
             self.margins.clear()
             self.margins_added, self.margins_are_ours = 0, True
-        if holder is not None and (self.leader is None or self.leader.token < token):
+        if self.leader is not None and self.leader.token == token:
+            self.since_s = fact.at_s  # Closer than what the pictures show.
+        elif holder is not None and (self.leader is None or self.leader.token < token):
             if self.leader is not None:
                 self.timeline.ended(int(self.leader.token), fact.at_s)
             self._leads(Incumbent(self.election, holder, token), fact.at_s)  # type: ignore[arg-type]

@@ -114,8 +114,7 @@ class Timeline:
 
 
 def _after(before: Stint, stint: Stint) -> Stint:
-    if stint.gap_s is not None or stint.from_s is None:
+    # Of one that was succeeded and that nobody has seen go, it is not known since when nobody led: it may still be at work.
+    if stint.gap_s is not None or stint.from_s is None or before.to_s is None:
         return stint
-    # Whoever is succeeded is out of office, though nobody has seen it go: one that was killed says nothing.
-    end_s = stint.from_s if before.to_s is None else before.to_s
-    return replace(stint, gap_s=max(0.0, stint.from_s - end_s))
+    return replace(stint, gap_s=max(0.0, stint.from_s - before.to_s))
