@@ -110,6 +110,40 @@ def test_installing_is_idempotent_listed_and_undone(sink: PyMySQLSink, mariadb: 
     mariadb.sql(WRITE, database="test")
 
 
+def test_new_triggers_come_before_those_that_they_replace_go(sink: PyMySQLSink, mariadb: MariaDbCluster) -> None:
+    """The server has no transaction for it: the other way round, anybody could write in between."""
+    started = "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON; TRUNCATE mysql.general_log"
+    mariadb.sql(started)
+    try:
+        sink.install_triggers("led ger", fence="another")
+    finally:
+        mariadb.sql("SET GLOBAL general_log = OFF")
+    asked = "SELECT LEFT(argument, 12) FROM mysql.general_log WHERE argument REGEXP '^(CREATE|DROP) TRIGGER' ORDER BY event_time"
+    assert [order.split()[0] for order in mariadb.sql(asked).splitlines()] == ["CREATE"] * 3 + ["DROP"] * 3
+    assert sink.fenced_tables()["led ger"] == "another"
+
+
+def test_triggers_of_an_older_version_hold_and_what_was_left_half_done_is_completed(
+    sink: PyMySQLSink, mariadb: MariaDbCluster
+) -> None:
+    name = FENCE.encode().hex().upper()
+    body = (
+        f"BEGIN DECLARE seen BIGINT; SELECT highest INTO seen FROM tenure_fence WHERE fence = X'{name}' LOCK IN SHARE MODE; "  # noqa: S608
+        "IF NOT (@older <=> seen) THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31003; END IF; END"
+    )
+    with connected(mariadb.url) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TRIGGER tenure_fence_update_older BEFORE UPDATE ON `led ger` FOR EACH ROW {body}")
+    assert sink.fenced_tables()["led ger"] == FENCE  # Both stand, and all three events have one.
+    sink.admit(FENCE, 1)
+    with pytest.raises(EngineFailed, match="31003"):
+        mariadb.sql(f"{present_sql(OLD)}; {WRITE}", database="test")
+    sink.install_triggers("led ger", fence=FENCE)
+    mariadb.sql(f"{present_sql(OLD)}; {WRITE}", database="test")
+    with pytest.raises(EngineFailed, match="31003"):
+        mariadb.sql(WRITE, database="test")
+    assert total(mariadb) == "2\t2"
+
+
 @pytest.mark.parametrize("table", ["nowhere", "", "tenure_fence"])
 def test_what_is_no_table_of_ones_own_is_refused(table: str, sink: PyMySQLSink) -> None:
     with pytest.raises(ConfigError, match="table"):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import psycopg
@@ -11,9 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session
 
 from tenure.errors import ConfigError, StaleToken, UnverifiedToken
-from tenure.sinks.postgresql import PsycopgSink, fenced_engine, guard_sync
+from tenure.sinks.postgresql import PsycopgSink, fenced_engine, guard_sync, triggers
+from tenure.sinks.postgresql.on_psycopg import PsycopgDriver
+from tenure.sinks.postgresql.schema import LOCK_SEED
+from tenure.sinks.sql.talk import carried_out
 from tenure.testing.engines import EngineFailed, PostgresCluster
+from tenure.testing.engines.processes import wait_for
 
+PATIENCE_S = 60
 FENCE = "books'%\\"
 OLD, NEW = (SimpleNamespace(fence=FENCE, token=token) for token in (1, 2))
 PRESENT = "BEGIN; SELECT tenure_fence.present('books''%\\', {}); {}; COMMIT"
@@ -137,6 +143,97 @@ def test_installing_is_idempotent_listed_and_undone(sink: PsycopgSink, postgresq
     sink.remove_triggers(table)
     sink.remove_triggers(table)
     postgresql.sql('UPDATE "Led ger" SET cents = 7')
+
+
+def test_a_trigger_of_an_older_version_holds_and_is_replaced_when_triggers_are_installed(
+    sink: PsycopgSink, postgresql: PostgresCluster
+) -> None:
+    table, write = 'public."Led ger"', 'UPDATE "Led ger" SET cents = cents + 1'
+    stands = "SELECT tgfoid::regproc FROM pg_trigger WHERE tgname = 'tenure_fence' AND tgrelid = 'public.\"Led ger\"'::regclass"
+    own = postgresql.sql(stands)
+    postgresql.sql(
+        f"DROP TRIGGER tenure_fence ON {table}; CREATE TRIGGER tenure_fence BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION tenure_fence.check_token('books''%\\')"
+    )
+    assert sink.fenced_tables()[table] == FENCE
+    sink.admit(FENCE, 2)
+    for before in ("tenure_fence.check_token", own):
+        assert postgresql.sql(stands) == before
+        postgresql.sql(PRESENT.format(2, write))
+        with pytest.raises(EngineFailed, match="token 1 is stale"):
+            postgresql.sql(PRESENT.format(1, write))
+        sink.install_triggers(table, fence=FENCE)
+    assert postgresql.sql('SELECT sum(cents) FROM "Led ger"') == "4"
+
+
+def test_a_check_of_another_version_is_replaced_and_the_same_one_is_left(
+    sink: PsycopgSink, postgresql: PostgresCluster
+) -> None:
+    name = postgresql.sql("SELECT tgfoid::regprocedure FROM pg_trigger WHERE tgname = 'tenure_fence'")
+    version = f"SELECT xmin FROM pg_proc WHERE oid = '{name}'::regprocedure"  # noqa: S608
+    before = postgresql.sql(version)
+    sink.install_triggers('"Led ger"', fence=FENCE)
+    assert postgresql.sql(version) == before
+    postgresql.sql(f"CREATE OR REPLACE FUNCTION {name} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    sink.install_triggers('"Led ger"', fence=FENCE)
+    with pytest.raises(EngineFailed, match="presented no token"):
+        postgresql.sql('DELETE FROM "Led ger"')
+
+
+@pytest.mark.parametrize("fence", ["$$; $1 {fence} {0} %s %L", "\\'; \\\\", "', 'b", "a\nb", "Ä ☃ 𝄞", "x" * 1000])
+def test_a_fence_may_be_called_anything(fence: str, sink: PsycopgSink) -> None:
+    sink.install_triggers('"Led ger"', fence=fence)
+    assert sink.fenced_tables()['public."Led ger"'] == fence
+    sink.admit(fence, 2)
+    with sink.transaction(SimpleNamespace(fence=fence, token=2)) as connection:
+        connection.execute('UPDATE "Led ger" SET cents = 1')
+    with pytest.raises(StaleToken), sink.transaction(SimpleNamespace(fence=fence, token=1)) as connection:
+        connection.execute('UPDATE "Led ger" SET cents = 9')
+    other = SimpleNamespace(fence=f"{fence[1:]}!", token=2)
+    sink.admit(other.fence, 2)
+    with pytest.raises(psycopg.Error, match="presented no token"), sink.transaction(other) as connection:
+        connection.execute('UPDATE "Led ger" SET cents = 9')
+
+
+@pytest.mark.usefixtures("sink")
+def test_of_two_that_install_at_once_one_waits_for_the_other(postgresql: PostgresCluster) -> None:
+    name = postgresql.sql("SELECT tgfoid::regprocedure FROM pg_trigger WHERE tgname = 'tenure_fence'")
+    other = f"CREATE OR REPLACE FUNCTION {name} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+    postgresql.sql(other)
+    driver = PsycopgDriver(postgresql.url, {})
+    raw = driver.open()
+    try:
+        with psycopg.connect(postgresql.url) as first, ThreadPoolExecutor(1) as threads:
+            first.execute(f"SELECT pg_advisory_xact_lock({LOCK_SEED}); {other}".encode())
+            second = threads.submit(carried_out, driver.ask, raw, triggers.install('"Led ger"', FENCE))
+            assert wait_for(
+                lambda: postgresql.sql("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0", PATIENCE_S
+            )
+            first.commit()
+            second.result(PATIENCE_S)  # Or the server would say: tuple concurrently updated.
+    finally:
+        driver.drop(raw)
+    with pytest.raises(EngineFailed, match="presented no token"):
+        postgresql.sql('DELETE FROM "Led ger"')
+
+
+def test_what_a_superuser_has_installed_keeps_the_owner_of_the_fences_from_nothing(postgresql: PostgresCluster) -> None:
+    postgresql.sql("DROP SCHEMA IF EXISTS tenure_fence CASCADE; DROP TABLE IF EXISTS owned; DROP ROLE IF EXISTS ops")
+    postgresql.sql(
+        f"CREATE ROLE ops LOGIN; GRANT CREATE ON DATABASE {postgresql.sql('SELECT current_database()')} TO ops"
+    )
+    postgresql.sql("CREATE TABLE owned (id int); ALTER TABLE owned OWNER TO ops")
+    with PsycopgSink(postgresql.url, user="ops") as ops, PsycopgSink(postgresql.url) as superuser:
+        ops.set_up()
+        superuser.install_triggers("owned", fence="f")
+        ops.install_triggers("owned", fence="f")
+        ops.admit("f", 1)
+        with pytest.raises(psycopg.Error, match="presented no token"), ops.transaction(OLD) as connection:
+            connection.execute("INSERT INTO owned VALUES (1)")
+        with ops.transaction(SimpleNamespace(fence="f", token=1)) as connection:
+            connection.execute("INSERT INTO owned VALUES (1)")
+    assert postgresql.sql("SELECT count(*) FROM owned") == "1"
+    postgresql.sql("DROP TABLE owned; DROP SCHEMA tenure_fence CASCADE; DROP OWNED BY ops; DROP ROLE ops")
 
 
 def test_partitions_and_cascades_are_covered(sink: PsycopgSink, postgresql: PostgresCluster) -> None:

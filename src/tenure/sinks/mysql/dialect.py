@@ -69,9 +69,10 @@ class _Words:
         self.set_up = SET_UP.replace(TABLE, table, 1)
         # The check and the commit as one statement, which MySQL does not have. It commits, or fails and does not. Prepared once for
         # each session: read anew with every commit, it would take half as long again.
+        # The read is an operand: SELECT … INTO a variable that is declared took a fifth of the check, and locks no more than this.
         finish = (
-            f"BEGIN NOT ATOMIC DECLARE seen BIGINT; SELECT highest INTO seen FROM {table} WHERE fence = ? LOCK IN SHARE MODE; "  # noqa: S608  (a name of ours)
-            "IF seen = ? AND NOT @@autocommit THEN COMMIT; ELSE SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31004; END IF; END"
+            f"BEGIN NOT ATOMIC IF (SELECT highest FROM {table} WHERE fence = ? LOCK IN SHARE MODE) = ? AND NOT @@autocommit "  # noqa: S608  (a name of ours)
+            "THEN COMMIT; ELSE SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31004; END IF; END"
         )
         # As digits: what a name may have in it, servers with NO_BACKSLASH_ESCAPES read otherwise than the rest.
         self.prepare = f"PREPARE tenure_finish FROM CONVERT(X'{finish.encode().hex()}' USING utf8mb4)"

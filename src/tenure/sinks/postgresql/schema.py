@@ -98,7 +98,8 @@ BEGIN
 END $$;
 """  # noqa: S608  (numbers and names of ours)
 
-# What is presented is compared as it is. Whatever is not the very digits of the fence is looked at by the next function.
+# What is presented is compared as it is. Whatever is not the very digits of the fence is looked at by the next function. The first is that of
+# triggers that were made by hand or by an older version: what is installed now has a function for its fence alone (``triggers``).
 _CHECK_TOKEN = f"""
 CREATE OR REPLACE FUNCTION tenure_fence.check_token() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
@@ -133,7 +134,10 @@ LANGUAGE sql VOLATILE AS $$ SELECT pg_catalog.set_config('tenure.f_' || pg_catal
 CREATE OR REPLACE FUNCTION tenure_fence.highest(of_fence text) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT coalesce((SELECT highest FROM tenure_fence.fences WHERE fence = of_fence), 0) $$;
-REVOKE ALL ON ALL ROUTINES IN SCHEMA tenure_fence FROM PUBLIC;
+-- Each by its name: functions of single fences may be those of another role.
+REVOKE ALL ON FUNCTION tenure_fence.guard, tenure_fence.admit, tenure_fence.check_token, tenure_fence.judge_shown,
+  tenure_fence.present, tenure_fence.highest FROM PUBLIC;
+REVOKE ALL ON PROCEDURE tenure_fence.finish FROM PUBLIC;
 """
 
 _TABLE = """
