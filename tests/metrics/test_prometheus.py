@@ -164,10 +164,13 @@ def test_a_picture_of_the_store_tells_queue_and_leaders(told: Telling) -> None:
 
 
 def test_what_a_doctor_finds_is_counted_by_level(told: Telling) -> None:
-    told.metrics.examined([good("clock", ""), warning("member", "", ""), bad("quorum", "")], STORE)
-    told.metrics.examined([good("clock", ""), warning("member", "", "")], STORE)
-    levels = {level: told.store("store_findings", level=level) for level in ("good", "warning", "bad")}
-    assert levels == {"good": 1, "warning": 1, "bad": 0}
+    told.metrics.examined([good("clock", ""), warning("members", "", ""), bad("alarms", "")], STORE)
+    assert told.store("store_findings", subject="alarms", level="bad") == 1
+    told.metrics.examined([good("clock", ""), good("members", "")], STORE)
+    assert told.store("store_findings", subject="alarms", level="bad") is None
+    assert told.store("store_findings", subject="members", level="good") == 1
+    told.passes(901)
+    assert told.store("store_findings", subject="members", level="good") is None
 
 
 def test_only_so_many_elections_have_a_name_and_nothing_goes_uncounted() -> None:

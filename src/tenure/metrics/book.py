@@ -4,7 +4,9 @@ A fact may be missed, by a subscriber that was too slow or came too late. So wha
 was believed before: one that waits does not lead, though nobody has heard it leave.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tenure.facts import kinds as what
@@ -22,6 +24,14 @@ Labels = tuple[str, ...]
 _WORDS_MAX: Final = 100
 # Of ten thousand elections nine thousand find no room, and each would look through all of them for one that is over.
 _LOOK_EVERY_NS: Final = 10 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found when a store was examined."""
+
+    at_ns: int
+    found: Mapping[tuple[str, Level], int]  # by subject
 
 
 class Recorder(Protocol):
@@ -51,7 +61,7 @@ class Book:
         self._to = recorder
         self.elections = Elections(elections_max)
         self.lost_since: dict[str, int | None] = {}  # by store; None: it answers
-        self.findings: dict[str, dict[Level, int]] = {}  # by store
+        self.findings: dict[str, Examination] = {}  # by store
         self._words: dict[str, set[str]] = {}
         self._look_again_at = 0
 
@@ -77,12 +87,10 @@ class Book:
             if status.incumbent is not None:
                 seen.token = max(seen.token, status.incumbent.token)
 
-    def examined(self, found: Iterable[Finding], store: str) -> None:
+    def examined(self, found: Iterable[Finding], store: str, now: int) -> None:
         """Take note of what an examination of a store has found."""
-        counted = dict.fromkeys(Level, 0)
-        for finding in found:
-            counted[finding.level] += 1
-        self.findings[self._word("store", store)] = counted
+        counted = Counter((self._word("subject", one.subject), one.level) for one in found)
+        self.findings[self._word("store", store)] = Examination(now, counted)
 
     # Of a candidate
 

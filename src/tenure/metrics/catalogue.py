@@ -179,7 +179,7 @@ FINDINGS: Final = Metric(
     "store_findings",
     Kind.GAUGE,
     "What an examination of the store has found, by level, as tenure doctor does.",
-    (*_STORE, "level"),
+    (*_STORE, "subject", "level"),
 )
 
 # Of a process

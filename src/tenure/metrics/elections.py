@@ -18,6 +18,8 @@ OTHERS: Final = "/others"  # No election is called so: names have no empty part 
 GONE_AFTER_NS: Final = 5 * 60 * 10**9
 # How old a picture of a store may be: without one the queue is not known, and an old one would look like a queue that stands.
 SEEN_FOR_NS: Final = 60 * 10**9
+# An examination holds an election of its own, and is made less often.
+EXAMINED_FOR_NS: Final = 15 * 60 * 10**9
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from tenure.facts.subscribing import subscriptions
 from tenure.metrics import catalogue as of
 from tenure.metrics.book import Book, Labels
 from tenure.metrics.catalogue import Metric
-from tenure.metrics.elections import GONE_AFTER_NS, OTHERS, OneElection, leaders_seen, queue_position
+from tenure.metrics.elections import EXAMINED_FOR_NS, GONE_AFTER_NS, OTHERS, OneElection, leaders_seen, queue_position
 
 Values = list[tuple[Labels, float]]
 
@@ -25,7 +25,10 @@ def gauges(book: Book, now: int) -> dict[Metric, Values]:
     shown[of.ELECTIONS] = [((store, state), states[store, state]) for store in book.lost_since for state in _STATES]
     shown[of.STORE_LOST] = [((store,), float(since is not None)) for store, since in book.lost_since.items()]
     shown[of.FINDINGS] = [
-        ((store, level.value), count) for store, counts in book.findings.items() for level, count in counts.items()
+        ((store, subject, level.value), count)
+        for store, examination in book.findings.items()
+        if now - examination.at_ns <= EXAMINED_FOR_NS
+        for (subject, level), count in examination.found.items()
     ]
     shown[of.FOLDED] = [((), book.elections.folded())]
     return shown
