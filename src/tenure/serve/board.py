@@ -4,7 +4,7 @@
     board.saw(await store.elections(), time.time())   # every second or so: all elections of the store
     board.heard(fact)                                 # every fact of this process
     board.store_is(ok, detail)                        # whether the store answers
-    board.recorded(election, stints)                  # what the history has of it
+    board.recorded(election, records)                 # what the history has of it
     board.as_json()                                   # GET /v1/board
     board.changes()                                   # event: board, to everybody, several times a second at most
 
@@ -15,9 +15,9 @@ Not safe to use from several threads: feed and read it on one.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from tenure.apps.history.told import TenureRecord
 from tenure.facts.kinds import (
     Elected,
     Fact,
@@ -33,6 +33,7 @@ from tenure.facts.kinds import (
     Withdrew,
 )
 from tenure.plan import RTO_S, Budget
+from tenure.serve.board_json import iso, moving, shown_row, since_s
 from tenure.serve.board_judging import SEVERITY, State, headline, judge
 from tenure.serve.board_rows import Mark, Row
 from tenure.serve.board_timeline import Stint
@@ -70,6 +71,8 @@ class Board:
         self._failovers: dict[str, list[dict[str, Any]]] = {}
         self._told: dict[str, dict[str, Any]] = {}
         self._told_head: dict[str, Any] = {}
+        # What somebody has read between two changes. It may be what it was by the next, and then no difference would say so.
+        self._read: set[str] = set()
 
     # What it is fed with
 
@@ -145,9 +148,9 @@ class Board:
         shown = None if members is None else [{"name": name, "ok": up} for name, up in members.items()]
         self._store = {"ok": ok, "detail": detail, "since": since, "members": shown or self._store["members"]}
 
-    def recorded(self, election: str, records: Iterable[Stint]) -> None:
-        """Take in what is on record of an election."""
-        self._row(election).recorded(records)
+    def recorded(self, election: str, records: Iterable[TenureRecord]) -> None:
+        """Take in what is on record of an election, as ``tenure.apps.history.read_history`` returns it."""
+        self._row(election).recorded([Stint.of(record) for record in records])
 
     def _refused(self, fact: Fact, what: RefusedStale | RefusedUnverified) -> None:
         # A sink knows tokens and no elections. Whose they are is plain if only one election has had both.
@@ -178,29 +181,34 @@ class Board:
     def as_json(self) -> dict[str, Any]:
         """Return all of it, what is wrong first."""
         self._refresh()
+        names = self._shown.keys() | self._told.keys()
+        self._read |= {name for name in names if self._shown.get(name) is not self._told.get(name)}
+        head = self._head()
+        if head != self._told_head:
+            self._told_head = {}
         ordered = sorted(self._shown.values(), key=lambda row: (SEVERITY[State(row["state"])], row["election"]))
         return {
-            **self._head(),
+            **head,
             "revision": self._revision,
-            "at": _iso(self._at_s),
+            "at": iso(self._at_s),
             "instance": self.instance,
             "read_only": self.read_only,
-            "elections": [{**row, **self._moving(self._rows[row["election"]])} for row in ordered],
+            "elections": [{**row, **moving(self._rows[row["election"]], self._at_s)} for row in ordered],
         }
 
     def changes(self) -> dict[str, Any]:
         """Return what has changed since this was last asked: parts of the head, parts of rows, and who is gone."""
-        # Asked for as a set: rows that were refreshed by ``as_json`` in between are news here all the same.
         self._refresh()
         fresh = [name for name, row in self._shown.items() if self._told.get(name) is not row]
         changed = [found for name in fresh if (found := self._difference(name)) is not None]
-        gone = [name for name in self._told if name not in self._shown]
+        gone = [name for name in (self._told.keys() | self._read) if name not in self._shown]
         head = self._head()
         news = {name: value for name, value in head.items() if self._told_head.get(name) != value}
-        told = {"since": self._revision, "at": _iso(self._at_s), **news}
+        told = {"since": self._revision, "at": iso(self._at_s), **news}
         if changed or gone or news:
             self._revision += 1
         self._told, self._told_head = dict(self._shown), head
+        self._read.clear()
         return {**told, "revision": self._revision, "elections": changed, "gone": gone}
 
     def _refresh(self) -> None:
@@ -213,7 +221,7 @@ class Board:
                 {
                     "election": name,
                     "token": found.token,
-                    "at": _iso(found.from_s),
+                    "at": iso(found.from_s),
                     "gap_s": round(found.gap_s or 0.0, 3),
                 }
                 for found in self._rows[name].timeline.failovers()
@@ -223,53 +231,24 @@ class Board:
     def _difference(self, name: str) -> dict[str, Any] | None:
         row, known, added = self._shown[name], self._told.get(name), self._rows[name].margins_added
         self._rows[name].margins_added = 0
-        if known is None:
-            return {**row, **self._moving(self._rows[name])}
+        if known is None or name in self._read:
+            return {**row, **moving(self._rows[name], self._at_s)}
         news = {key: value for key, value in row.items() if known[key] != value}
         if not news:
             return None
         margins = news.pop("margins", None)
         if margins is not None:
             # The newest alone: sixty of each of 500 elections every two seconds would be 200 kB.
-            whole = added >= len(margins) or len(margins) < len(known["margins"])
+            whole = added >= len(margins)
             news |= {"margins": margins} if whole else {"margins_added": margins[len(margins) - added :]}
-        return {"election": name, **news, **self._moving(self._rows[name])}
-
-    def _moving(self, row: Row) -> dict[str, Any]:
-        """Return what moves by itself. It goes along with what is told, and is no news of its own."""
-        return {
-            "held_for_s": None if row.since_s is None else round(max(0.0, self._at_s - row.since_s), 3),
-            "remaining_s": None if row.until_s is None else round(max(0.0, row.until_s - self._at_s), 3),
-            "as_of": _iso(self._at_s),
-        }
+        return {"election": name, **news, **moving(self._rows[name], self._at_s)}
 
     def _show(self, row: Row) -> dict[str, Any]:
         verdict = judge(row, self._at_s, self._budget)
         known = self._since_s.get(row.election)
         if known is None or known[0] is not verdict.state:
-            self._since_s[row.election] = known = (verdict.state, _since_s(row, verdict.state, self._at_s))
-        leader, margins = row.leader, list(row.margins)
-        return {
-            "election": row.election,
-            "state": verdict.state.value,
-            "why": verdict.why,
-            "state_since": _iso(known[1]),
-            "leader": None
-            if leader is None
-            else {"holder": str(leader.holder), "token": int(leader.token), "advertised": leader.advertised},
-            "since": _iso(row.since_s),
-            "standbys": list(row.standbys),
-            "resign_asked": row.resign_asked,
-            "here": row.here,
-            "margin_s": margins[-1] if margins else None,
-            "margins": margins,
-            "margins_from": None if not margins else "here" if row.margins_are_ours else "store",
-            "refused": row.refused,
-            "marks": [
-                {"at": _iso(mark.at_s), "kind": mark.kind, "text": mark.text, "token": mark.token} for mark in row.marks
-            ],
-            "timeline": [_stint(stint) for stint in row.timeline],
-        }
+            self._since_s[row.election] = known = (verdict.state, since_s(row, verdict.state, self._at_s))
+        return shown_row(row, verdict, known[1])
 
     def _head(self) -> dict[str, Any]:
         states = [State(row["state"]) for row in self._shown.values()]
@@ -285,7 +264,7 @@ class Board:
                 "address": self.address,
                 "ok": self._store["ok"],
                 "detail": self._store["detail"],
-                "since": _iso(self._store["since"]),
+                "since": iso(self._store["since"]),
                 "best_effort": "" if self._traits is None else self._traits.best_effort,
                 "members": members,
                 "quorum": None if members is None else len(members) // 2 + 1,
@@ -312,31 +291,5 @@ class Board:
         }
 
 
-def _since_s(row: Row, state: State, now_s: float) -> float | None:
-    """Say since when it is so, for states that have a beginning of their own."""
-    last = row.timeline.last
-    if state in (State.VACANT, State.IDLE):
-        return row.vacant_since_s
-    if state is State.TWO_LEADERS and last is not None and last.from_s is not None:
-        return last.from_s
-    return now_s
-
-
 def _tokens(row: Row) -> set[int]:
     return {stint.token for stint in row.timeline}
-
-
-def _stint(stint: Stint) -> dict[str, Any]:
-    return {
-        "token": stint.token,
-        "holder": stint.holder,
-        "from": _iso(stint.from_s),
-        "to": _iso(stint.to_s),
-        "reason": stint.reason,
-        "gap_s": None if stint.gap_s is None else round(stint.gap_s, 3),
-        "margin_min_s": None if stint.margin_min_s is None else round(stint.margin_min_s, 3),
-    }
-
-
-def _iso(at_s: float | None) -> str | None:
-    return None if at_s is None else datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")

@@ -54,7 +54,8 @@ class Row:
         self.leading: dict[int, str] = {}  # tenures whose bodies run here, by token
         self.overstaying: set[int] = set()
         self.margins: deque[float] = deque(maxlen=MARGINS_KEPT)
-        self.margins_added = 0  # since somebody has taken them
+        self.margins_added = 0  # since somebody has taken them; as many as are kept if all are new
+        self.renewals = 0
         self.margins_are_ours = False  # False: read off the store's pictures
         self.refused = 0
         self.marks: deque[Mark] = deque(maxlen=MARKS_KEPT)
@@ -116,8 +117,7 @@ class Row:
         self.leader, self.vacant_since_s, self.lease_s = found, None, 0.0
         self.since_s = last.from_s if last is not None and last.token == token else from_s
         if not self.margins_are_ours:
-            self.margins.clear()
-            self.margins_added = 0
+            self._forget_margins()
 
     def _is_vacant(self, at_s: float) -> None:
         if self.leader is not None or self.vacant_since_s is None:
@@ -148,8 +148,8 @@ class Row:
         self.timeline.began(token, str(holder or ""), fact.at_s)
         self.leading[token] = str(holder or "")
         if not self.margins_are_ours:
-            self.margins.clear()
-            self.margins_added, self.margins_are_ours = 0, True
+            self._forget_margins()
+            self.margins_are_ours = True
         if self.leader is not None and self.leader.token == token:
             self.since_s = fact.at_s  # Closer than what the pictures show.
         elif holder is not None and (self.leader is None or self.leader.token < token):
@@ -191,8 +191,14 @@ class Row:
         if self.leader is not None and last is not None and last.token == self.leader.token:
             self.since_s = last.from_s if self.since_s is None else self.since_s
 
+    def _forget_margins(self) -> None:
+        if self.margins:
+            self.margins.clear()
+            self.margins_added = MARGINS_KEPT
+
     def _margin(self, margin_s: float) -> None:
         self.margins.append(round(margin_s, 3))
         self.margins_added += 1
+        self.renewals += 1
         if self.leader is not None and not self.margins_are_ours:
             self.timeline.renewed(int(self.leader.token), margin_s)

@@ -7,8 +7,9 @@ is one tenure for ever, so what they say is put together by token.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, Self
 
+from tenure.apps.history.told import TenureRecord
 from tenure.errors import Reason
 
 KEPT: Final = 30  # tenures of an election: what is older is for the history
@@ -27,6 +28,17 @@ class Stint:
     reason: str = UNKNOWN
     gap_s: float | None = None  # without a leader before it
     margin_min_s: float | None = None  # how close it came
+
+    @classmethod
+    def of(cls, record: TenureRecord) -> Self:
+        """Return what is on record of a tenure. Where only bounds are known it is told as late, and as long, as it may have been."""
+        end_s = record.ended_s
+        if end_s is None and record.ended_between is not None:
+            end_s = record.ended_between.most_s
+        gap_s = None if record.gap is None else max(0.0, record.gap.most_s)
+        return cls(
+            record.token, record.holder, record.began_s, end_s, record.reason or UNKNOWN, gap_s, record.margin_min_s
+        )
 
     @property
     def was_left_by_choice(self) -> bool:

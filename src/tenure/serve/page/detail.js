@@ -4,6 +4,31 @@ import { draw, make, mark, say, show } from "./dom.js";
 import { sparkline, strip } from "./draw.js";
 import { REASONS, both, clock, lasting, named, plural, short } from "./words.js";
 
+const RECORD_MAX = 30;
+
+function recorded(one) {
+  return {
+    token: one.token,
+    holder: one.holder,
+    from: one.began_at,
+    to: one.ended_at ?? one.ended_before,
+    reason: one.reason ?? "",
+    gap_s: one.gap_s ?? one.gap_max_s,
+    margin_min_s: one.margin_min_s,
+  };
+}
+
+// By token, which is one tenure for ever. What was seen here is newer than what is on record, where both know.
+function together(record, seen) {
+  const known = new Map(record.map((stint) => [stint.token, stint]));
+  for (const stint of seen) {
+    const told = known.get(stint.token) ?? {};
+    const news = Object.entries(stint).filter(([, value]) => value !== null && value !== "");
+    known.set(stint.token, { ...stint, ...told, ...Object.fromEntries(news) });
+  }
+  return [...known.values()].sort((one, other) => one.token - other.token);
+}
+
 export class Detail {
   constructor(entry) {
     this.entry = entry;
@@ -34,7 +59,23 @@ export class Detail {
         make("div", { class: "columns two" }, section("Tenures, the newest first", this.tenures), section("Refused writes and notes", this.marks)),
       ),
     );
+    this.record = [];
+    this.timeline = entry.row.timeline;
     this.patch(entry.row);
+    this.#read(entry.name);
+  }
+
+  // The durable record goes further back than what this server has seen. Not every server has one to read.
+  async #read(name) {
+    try {
+      const answer = await fetch(`v1/elections/${encodeURIComponent(name)}/history?limit=${RECORD_MAX}`, { cache: "no-store" });
+      if (!answer.ok) return;
+      this.record = (await answer.json()).tenures.map(recorded);
+    } catch {
+      return; // What the server has seen is shown as it is.
+    }
+    this.drawn.known = null;
+    this.patch(this.entry.row);
   }
 
   patch(row) {
@@ -53,9 +94,10 @@ export class Detail {
       drawn.margins = row.margins;
       this.#margins(row);
     }
-    if (drawn.timeline !== row.timeline) {
-      drawn.timeline = row.timeline;
-      this.tenures.replaceChildren(row.timeline.length ? this.#tenures(row) : make("p", { class: "faint" }, "None seen yet."));
+    if (drawn.known !== row.timeline) {
+      drawn.known = row.timeline;
+      this.timeline = together(this.record, row.timeline);
+      this.tenures.replaceChildren(this.timeline.length ? this.#tenures(this.timeline) : make("p", { class: "faint" }, "None seen yet."));
     }
     if (drawn.marks !== row.marks) {
       drawn.marks = row.marks;
@@ -78,11 +120,11 @@ export class Detail {
     const width = Math.max(200, this.picture.clientWidth || this.context.strip_width);
     const now = this.context.now();
     const step_ms = (this.context.span_s * 1000) / width;
-    const same = this.drawn.strip === row.timeline && this.drawn.strip_marks === row.marks && this.drawn.span_s === this.context.span_s && this.drawn.width === width;
+    const same = this.drawn.strip === this.timeline && this.drawn.strip_marks === row.marks && this.drawn.span_s === this.context.span_s && this.drawn.width === width;
     if (same && now - this.drawn.at < step_ms) return;
-    Object.assign(this.drawn, { strip: row.timeline, strip_marks: row.marks, span_s: this.context.span_s, width, at: now });
+    Object.assign(this.drawn, { strip: this.timeline, strip_marks: row.marks, span_s: this.context.span_s, width, at: now });
     const axis = make("p", { class: "axis", "aria-hidden": "true" }, make("span", {}, clock(now - this.context.span_s * 1000, now)), make("span", {}, `${clock(now, now)} now`));
-    this.picture.replaceChildren(strip(row, now, this.context.span_s, width, 34), axis);
+    this.picture.replaceChildren(strip({ timeline: this.timeline, marks: row.marks }, now, this.context.span_s, width, 34), axis);
   }
 
   #leader(row) {
@@ -115,11 +157,11 @@ export class Detail {
     );
   }
 
-  #tenures(row) {
+  #tenures(timeline) {
     const now = this.context.now();
     const head = ["Token", "Who", "From", "To", "Lasted", "Ended", "Gap before", "Least margin"];
-    const last = row.timeline.at(-1).token;
-    const lines = row.timeline.toReversed().map((stint) => {
+    const last = timeline.at(-1).token;
+    const lines = timeline.toReversed().map((stint) => {
       const lasted = stint.from === null ? "–" : lasting((Date.parse(stint.to ?? new Date(now).toISOString()) - Date.parse(stint.from)) / 1000);
       return make(
         "tr",

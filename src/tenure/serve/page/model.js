@@ -40,7 +40,9 @@ export class Model {
     for (const name of gone) this.#forget(name);
     for (const { margins_added, ...news } of elections) {
       const row = this.rows.get(news.election) ?? { margins: [] };
-      if (margins_added !== undefined) row.margins = [...row.margins, ...margins_added].slice(-60);
+      // Of a board that was read in between, some are known already.
+      const fresh = margins_added === undefined ? 0 : Math.min(margins_added.length, news.renewals - (row.renewals ?? 0));
+      if (fresh > 0) row.margins = [...row.margins, ...margins_added.slice(-fresh)].slice(-60);
       this.rows.set(news.election, Object.assign(row, news));
       this.dirty.add(news.election);
     }
