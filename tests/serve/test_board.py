@@ -1,6 +1,7 @@
 """The board: what is wrong with an election, in which words, and what is told of what has changed."""
 
 import json
+from typing import Any
 
 import pytest
 from tests.serve.boards import STORE, TTL_S, board, crowded, fact, holder, renewed, status
@@ -27,8 +28,8 @@ ADA, BOB, EVE = holder("ada"), holder("bob"), holder("eve")
 T0_S = 1_800_000_000.0
 
 
-def row(made: Board, election: str = "jobs") -> dict[str, object]:
-    (found,) = [one for one in made.as_json()["elections"] if one["election"] == election]
+def row(made: Board, election: str = "jobs") -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in made.as_json()["elections"] if one["election"] == election)
     return found
 
 
@@ -61,7 +62,7 @@ def test_a_vacancy_beyond_the_plan_is_told_as_such() -> None:
     made = led(left_s=1.0)
     made.saw([status("jobs", None)], T0_S + 3)
     made.saw([status("jobs", None)], T0_S + 9)
-    assert "for longer than the 7 s that are planned, and nobody stands by" in str(row(made)["why"])
+    assert "for longer than the 7 s that are planned, and nobody stands by" in row(made)["why"]
 
 
 def test_an_office_that_was_let_go_and_that_nobody_wants_is_idle_and_no_alarm() -> None:
@@ -102,7 +103,7 @@ def test_a_renewal_that_came_late_puts_an_election_at_risk_and_the_next_good_one
     assert (found["state"], found["margin_s"], found["margins"]) == ("at-risk", 1.2, [5.9, 5.8, 1.2])
     made.heard(renewed(T0_S + 4, "jobs", ADA, 5.9))
     assert row(made)["state"] == "ok"
-    assert row(made)["timeline"][0]["margin_min_s"] == 1.2  # type: ignore[index]
+    assert row(made)["timeline"][0]["margin_min_s"] == 1.2
 
 
 def test_a_lease_elsewhere_that_nobody_renews_puts_an_election_at_risk() -> None:
@@ -158,7 +159,7 @@ def test_a_timeline_has_who_led_when_why_it_ended_and_the_gaps() -> None:
 
 def test_a_record_tells_of_tenures_before_anybody_looked() -> None:
     made = led()
-    about = {
+    about: Any = {
         "overlaps": False,
         "elect_s": None,
         "overstay_s": None,
@@ -168,10 +169,10 @@ def test_a_record_tells_of_tenures_before_anybody_looked() -> None:
         "advertised": "",
     }
     between, gap = Span(T0_S - 90, T0_S - 70, Clocks.ONE), Span(10.0, 12.0, Clocks.ONE)
-    old = TenureRecord("jobs", 6, str(EVE), T0_S - 500, None, "vanished", between, None, margin_min_s=0.4, **about)  # type: ignore[arg-type]
-    now = TenureRecord("jobs", 7, str(ADA), T0_S - 60, None, None, None, gap, margin_min_s=None, **about)  # type: ignore[arg-type]
+    old = TenureRecord("jobs", 6, str(EVE), T0_S - 500, None, "vanished", between, None, margin_min_s=0.4, **about)
+    now = TenureRecord("jobs", 7, str(ADA), T0_S - 60, None, None, None, gap, margin_min_s=None, **about)
     made.recorded("jobs", [old, now])
-    first, second = row(made)["timeline"]  # type: ignore[misc]
+    first, second = row(made)["timeline"]
     assert (first["holder"], first["reason"], first["margin_min_s"]) == (str(EVE), "vanished", 0.4)
     assert (second["gap_s"], second["from"]) == (12.0, "2027-01-15T07:59:00.000+00:00")
 
@@ -226,7 +227,7 @@ def test_who_stands_here_is_told_and_a_machine_that_slept_is_a_mark() -> None:
     made.heard(fact(Stood(round(TTL_S * 1e9)), T0_S, "jobs", ADA))
     assert row(made)["here"] == "standing"
     made.heard(Fact(Suspended(3 * 10**9), 0, T0_S + 1))
-    assert [mark["text"] for mark in row(made)["marks"]] == ["This machine slept for 3.0 s."]  # type: ignore[attr-defined]
+    assert [mark["text"] for mark in row(made)["marks"]] == ["This machine slept for 3.0 s."]
     made.heard(fact(Withdrew(), T0_S + 2, "jobs", ADA))
     assert row(made)["here"] == "none"
 

@@ -213,7 +213,7 @@ class Board:
 
     def _refresh(self) -> None:
         late = {name for name, row in self._shown.items() if row["state"] != State.OK}  # Time alone may change these.
-        for name in self._touched | late:
+        for name in sorted(self._touched | late):
             shown = self._show(self._rows[name])
             if shown != self._shown.get(name):
                 self._shown[name] = shown

@@ -55,6 +55,7 @@ def since_s(row: Row, state: State, now_s: float) -> float | None:
 
 
 def stint_json(stint: Stint) -> dict[str, Any]:
+    """Return one tenure."""
     return {
         "token": stint.token,
         "holder": stint.holder,
@@ -67,4 +68,5 @@ def stint_json(stint: Stint) -> dict[str, Any]:
 
 
 def iso(at_s: float | None) -> str | None:
+    """Return an instant of the wall clock, as facts spell it."""
     return None if at_s is None else datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
