@@ -3,6 +3,7 @@
 import pytest
 
 from tenure.clients.etcd.client import EtcdClient
+from tenure.clients.etcd.keepalive import Begun
 from tenure.clients.etcd.messages import Renewal
 from tenure.errors import OutcomeUnknown
 from tenure.model import Grant
@@ -16,8 +17,8 @@ class OldLeader(EtcdClient):
 
     is_old = False
 
-    async def lease_renewal(self, lease: int) -> Renewal:
-        renewal = await super().lease_renewal(lease)
+    async def lease_renewal(self, lease: int, begun: Begun | None = None) -> Renewal:
+        renewal = await super().lease_renewal(lease, begun)
         return renewal._replace(term=renewal.term - 1) if self.is_old else renewal
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from tests.leaping import LeapingClock
 
+from tenure.clients.etcd.keepalive import Begun
 from tenure.clients.etcd.messages import (
     Delete,
     DeleteAnswer,
@@ -45,7 +46,10 @@ class HalfDeaf:
     async def lease_grant(self, ttl_s: int) -> LeaseGranted:
         return LeaseGranted(0xBEEF, ttl_s)
 
-    async def lease_renewal(self, _: int) -> Renewal:
+    def begin_renewal(self, _: int) -> Begun:
+        return Begun(until_s=0.0)
+
+    async def lease_renewal(self, _: int, __: Begun | None = None) -> Renewal:
         if self.renewals_fail:
             raise Unreachable(self.address, "renew a lease", "no connection")
         return Renewal(3, 1)

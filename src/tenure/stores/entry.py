@@ -13,6 +13,8 @@ from tenure.model import Bid, Holder
 
 # More than this of a stranger's text is of no use to anybody who is told of it.
 _SHOWN_MAX: Final = 200
+# Made once: ``json.dumps`` would make another with every claim.
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Entry:
             fields["resign"] = True
         if self.token:
             fields["token"] = self.token
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+        return _JSON.encode(fields).encode()
 
 
 def entry_of(bid: Bid) -> Entry:

@@ -1,8 +1,11 @@
 """What is under way for the places of one store: one thing at a time for each of them, and to its end."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from asyncio.tasks import _enter_task, _leave_task  # for who steps a task, by the chapter "Extending" of asyncio
+from collections.abc import Coroutine, Generator
+from contextvars import copy_context
+from types import TracebackType
+from typing import Any, Protocol, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -28,10 +31,36 @@ class Turns:
 
         A release that overtook a put on its way would leave a key behind that nobody knows of.
         """
-        await _free(place, work)
-        place.busy = task = self.start(work)
-        task.add_done_callback(lambda _: setattr(place, "busy", None))
-        return await asyncio.shield(task)
+        if place.busy is not None:
+            await _free(place, work)
+        loop, context = asyncio.get_running_loop(), copy_context()
+        over = loop.create_future()
+        begun = _Begun(self._to_its_end(place, work, over))
+        place.busy = task = loop.create_task(begun, context=context)
+        self._under_way.add(task)
+        try:
+            # At once and not in the next turn of the loop: what it sends goes out sooner.
+            context.run(begun.step, loop, task)
+        except StopIteration as ended:  # There was nothing to wait for.
+            result: T = ended.value
+            return result
+        try:
+            # Not the task: cancelling whoever waits for that would cancel it, and a shield takes a turn more.
+            await over
+        finally:
+            if not task.done():
+                task.add_done_callback(_ask_for_its_error)
+        return task.result()
+
+    async def _to_its_end(self, place: Place, work: Coroutine[Any, Any, T], over: "asyncio.Future[None]") -> T:
+        try:
+            return await work
+        finally:
+            # Here and not when the task is done, of which others hear a turn later: who is woken next finds the place free.
+            self._under_way.discard(cast("asyncio.Task[T]", place.busy))
+            place.busy = None
+            if not over.done():
+                over.set_result(None)
 
     async def passing(self, place: Place, work: Coroutine[Any, Any, T], until_s: float) -> T:
         """Do something likewise that may be given up half-way, with whoever waits for it. It needs no task of its own.
@@ -65,8 +94,56 @@ class Turns:
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
-        if not task.cancelled():
-            task.exception()  # Its caller may be gone, and then nobody else will ask.
+        _ask_for_its_error(task)  # Its caller may be gone.
+
+
+class _Begun(Coroutine[Any, Any, T]):
+    """Work whose first step is taken before its task takes the others: Python 3.11 has no task that begins at once."""
+
+    __slots__ = ("_first", "_is_over", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._first: list[Any] = []  # what it waits for after the first step, until the task has been told
+        self._is_over = False
+
+    def step(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> None:
+        """Take the first step, as the task: a deadline in it is this one's, and not its caller's."""
+        caller = asyncio.current_task(loop)
+        if caller is not None:
+            _leave_task(loop, caller)
+        _enter_task(loop, task)
+        self._is_over = True  # unless it waits for something
+        try:
+            self._first.append(self._work.send(None))
+            self._is_over = False
+        finally:
+            _leave_task(loop, task)
+            if caller is not None:
+                _enter_task(loop, caller)
+
+    def send(self, value: Any) -> Any:
+        if self._is_over:
+            raise StopIteration
+        return self._first.pop() if self._first else self._work.send(value)
+
+    def throw(self, error: Any, value: Any = None, traceback: TracebackType | None = None) -> Any:
+        self._first.clear()
+        if self._is_over:  # Cancelled before it could notice that there is nothing left to do.
+            raise error
+        return self._work.throw(error, value, traceback) if value is not None else self._work.throw(error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return (yield from self._work.__await__())
+
+
+def _ask_for_its_error(task: "asyncio.Task[Any]") -> None:
+    """Have nobody complain of an error that nobody else will ask for."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _free(place: Place, work: Coroutine[Any, Any, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from tenure.clients.etcd import codec
 from tenure.clients.etcd.failures import LeaseGone
-from tenure.clients.etcd.keepalive import Keepalive
+from tenure.clients.etcd.keepalive import Begun, Keepalive
 from tenure.clients.etcd.link import Link
 from tenure.clients.etcd.messages import (
     Alarm,
@@ -99,10 +99,15 @@ class EtcdClient(Link):
         """Prolong a lease by its full ttl from now on, and return that in seconds; 0: the lease is gone."""
         return (await self.lease_renewal(lease)).ttl_s
 
-    async def lease_renewal(self, lease: int) -> Renewal:
-        """Do the same, and tell the term as well. No quorum was asked: a leader that was succeeded may have answered."""
+    def begin_renewal(self, lease: int) -> Begun:
+        """Send a renewal, in one piece with what is sent next, and return what ``lease_renewal`` has its answer by."""
         self.check("renew a lease")  # Before it shares what somebody else has begun: that may be another process's.
-        return await self._keepalive.renew(lease)
+        return self._keepalive.begin(lease)
+
+    async def lease_renewal(self, lease: int, begun: Begun | None = None) -> Renewal:
+        """Do the same, and tell the term as well. No quorum was asked: a leader that was succeeded may have answered."""
+        self.check("renew a lease")  # Also if it was answered: that may have been another cluster.
+        return await self._keepalive.renew(lease, self._keepalive.begin(lease) if begun is None else begun)
 
     async def lease_revoke(self, lease: int) -> None:
         """End a lease, and delete its keys. One that is gone already is fine."""

@@ -2,29 +2,83 @@
 
 A renewal that is asked for while another of the same lease waits to be written shares its message. It never shares one
 that is written already: the answer to that would say that the lease lasts from an earlier moment (rule 1 of the design).
+
+A renewal has two halves. ``begin`` hands the message to the connection and returns at once, so that it goes out in one piece
+with whatever else is sent in this turn of the loop, and needs no task beside it. ``renew`` waits for the answer.
 """
 
 import asyncio
 from collections import deque
+from functools import lru_cache
+from typing import NamedTuple
 
 from tenure.clients.etcd import codec
 from tenure.clients.etcd.http2 import Headers
 from tenure.clients.etcd.link import Link
 from tenure.clients.etcd.messages import Renewal
-from tenure.clients.etcd.stream import Lost, Stream
+from tenure.clients.etcd.stream import Lost
 from tenure.clients.etcd.transport import Connection
 
 _PATH = "/etcdserverpb.Lease/LeaseKeepAlive"
+# The same few leases are renewed for as long as they live.
+_message = lru_cache(maxsize=64)(codec.encode_lease)
 
 
-class _Renewal:
-    """One message that is to be written, and how many wait for its answer."""
+class Begun(NamedTuple):
+    """A renewal that was asked for, and by when it must be answered. It may not have been written yet."""
 
-    __slots__ = ("task", "waiting_count")
+    until_s: float
+    connection: Connection | None = None
+    answer: "asyncio.Future[Renewal] | None" = None
 
-    def __init__(self, task: "asyncio.Task[Renewal]") -> None:
-        self.task = task
-        self.waiting_count = 0
+
+class _Message(NamedTuple):
+    """One message, in which piece it goes out, and who waits for its answer."""
+
+    write_number: int
+    answers: "list[asyncio.Future[Renewal]]"
+
+
+class _Opened:
+    """A stream of renewals, and what was not answered yet on it."""
+
+    def __init__(self, link: Link, connection: Connection, token: Headers) -> None:
+        self._link, self.connection = link, connection
+        self._unanswered: dict[int, deque[_Message]] = {}  # by lease: etcd answers the messages of a stream in order
+        self.stream = connection.begin(_PATH, token, self._heard)
+        self.stream.ended.add_done_callback(self._ended)
+
+    def send(self, lease: int) -> "asyncio.Future[Renewal]":
+        """Write a message, or share one that is not written yet. The answer is this caller's own: others have theirs."""
+        answer: asyncio.Future[Renewal] = self.connection.loop.create_future()
+        messages = self._unanswered.setdefault(lease, deque())
+        if messages and messages[-1].write_number == self.connection.write_number:
+            messages[-1].answers.append(answer)
+        else:
+            messages.append(_Message(self.connection.write_number, [answer]))
+            self.connection.send(self.stream, _message(lease))
+        return answer
+
+    def _heard(self, data: bytes) -> None:
+        header, (lease, ttl_s) = codec.decode_lease(data)
+        self._link.heed(header)
+        messages = self._unanswered.get(lease)
+        if not messages:
+            return
+        renewal = Renewal(ttl_s, header.term)
+        for answer in messages.popleft().answers:
+            if not answer.done():
+                answer.set_result(renewal)
+        if not messages:
+            del self._unanswered[lease]
+
+    def _ended(self, ended: "asyncio.Future[None]") -> None:
+        error = ended.exception() or Lost("the stream of renewals was ended")
+        for messages in self._unanswered.values():
+            for answer in (answer for message in messages for answer in message.answers):
+                if not answer.done():
+                    answer.set_exception(error)
+                    answer.exception()  # Somebody may have stopped waiting: an error that nobody asks for is no news.
 
 
 class Keepalive:
@@ -32,69 +86,46 @@ class Keepalive:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._unwritten: dict[int, _Renewal] = {}
-        self._unanswered: dict[
-            int, deque[asyncio.Future[Renewal]]
-        ] = {}  # etcd answers the messages of a stream in order
-        self._opened: tuple[Connection, Stream] | None = None
+        self._opened: _Opened | None = None
 
-    async def renew(self, lease: int) -> Renewal:
-        """Return what the lease has now."""
-        renewal = self._unwritten.get(lease)
-        if renewal is None:
-            renewal = self._unwritten[lease] = _Renewal(asyncio.get_running_loop().create_task(self._write(lease)))
-        renewal.waiting_count += 1
-        try:
-            return await asyncio.shield(renewal.task)
-        finally:
-            renewal.waiting_count -= 1
-            if not renewal.waiting_count:
-                renewal.task.cancel()
-                self._drop(lease, renewal)
+    def begin(self, lease: int) -> Begun:
+        """Send a renewal now, if there is a connection for it; if not, ``renew`` will."""
+        until_s = asyncio.get_running_loop().time() + self._link.call_timeout_s
+        if (ready := self._link.ready()) is None:
+            return Begun(until_s)
+        connection, token = ready
+        opened = self._opened_on(connection)
+        if opened is None:
+            if not connection.has_room:
+                return Begun(until_s)
+            opened = self._opened = _Opened(self._link, connection, token)
+        return Begun(until_s, connection, opened.send(lease))
 
-    def _drop(self, lease: int, renewal: _Renewal) -> None:
-        if self._unwritten.get(lease) is renewal:
-            del self._unwritten[lease]
+    async def renew(self, lease: int, begun: Begun) -> Renewal:
+        """Return what the lease has, by the answer to what was begun or to what is sent in its place."""
+        answer = begun.answer
+        if answer is not None and answer.done() and answer.exception() is None:
+            return answer.result()
 
-    async def _write(self, lease: int) -> Renewal:
         async def exchange(connection: Connection, token: Headers) -> Renewal:
-            stream = await self._stream(connection, token)
-            self._unwritten.pop(lease, None)  # From here on nobody may join.
-            answer: asyncio.Future[Renewal] = connection.loop.create_future()
-            self._unanswered.setdefault(lease, deque()).append(answer)
-            connection.send(stream, codec.encode_lease(lease))
-            await asyncio.wait((answer, stream.ended), return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                return answer.result()
-            stream.ended.result()
-            raise Lost("the stream of renewals was ended")
+            nonlocal answer
+            awaited, answer = answer, None  # If it fails, and may be asked for again, it is asked for anew.
+            if awaited is None or connection is not begun.connection:
+                awaited = (await self._open(connection, token)).send(lease)
+            return await awaited
 
-        return await self._link.attempt("renew a lease", exchange)
+        return await self._link.attempt("renew a lease", exchange, begun.until_s)
 
-    async def _stream(self, connection: Connection, token: Headers) -> Stream:
-        if (opened := self._opened_on(connection)) is not None:
-            return opened
-        stream = await connection.open(_PATH, token, self._heard)
-        if (opened := self._opened_on(connection)) is not None:  # By another renewal, while this one waited for room.
-            connection.reset(stream)
-            return opened
-        self._unanswered = {}
-        self._opened = connection, stream
-        return stream
+    async def _open(self, connection: Connection, token: Headers) -> _Opened:
+        while (opened := self._opened_on(connection)) is None:
+            if connection.has_room:
+                self._opened = _Opened(self._link, connection, token)
+            else:
+                await connection.room()
+        return opened
 
-    def _opened_on(self, connection: Connection) -> Stream | None:
-        if self._opened is None or self._opened[0] is not connection or self._opened[1].ended.done():
+    def _opened_on(self, connection: Connection) -> _Opened | None:
+        opened = self._opened
+        if opened is None or opened.connection is not connection or opened.stream.ended.done():
             return None
-        return self._opened[1]
-
-    def _heard(self, data: bytes) -> None:
-        header, (lease, ttl_s) = codec.decode_lease(data)
-        self._link.heed(header)
-        answers = self._unanswered.get(lease)
-        if not answers:
-            return
-        answer = answers.popleft()
-        if not answers:
-            del self._unanswered[lease]
-        if not answer.done():
-            answer.set_result(Renewal(ttl_s, header.term))
+        return opened

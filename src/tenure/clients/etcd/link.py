@@ -106,11 +106,16 @@ class Link:
             raise OutcomeUnknown(self.address, operation, self._over)
         return answer
 
-    async def attempt(self, operation: str, send: Callable[[Connection, Headers], Awaitable[T]]) -> T:
-        """Do ``send`` on a live connection with a fresh token, within the deadline. Its errors become ours."""
+    async def attempt(
+        self, operation: str, send: Callable[[Connection, Headers], Awaitable[T]], until_s: float | None = None
+    ) -> T:
+        """Do ``send`` on a live connection with a fresh token, within the deadline. Its errors become ours.
+
+        The deadline is ``until_s``, a time of the event loop, for what was begun before; else a whole one from now.
+        """
         sending = _Sending()
         try:
-            async with asyncio.timeout(self.call_timeout_s):
+            async with asyncio.timeout(self.call_timeout_s) if until_s is None else asyncio.timeout_at(until_s):
                 return await self._attempt(operation, send, sending)
         except TimeoutError:
             within = f"no answer within {self.call_timeout_s:g} s"
@@ -202,8 +207,15 @@ class Link:
                     raise failure(said, self.address, operation) from said
         raise Unreachable(self.address, operation, trouble)
 
+    def ready(self) -> tuple[Connection, Headers] | None:
+        """Return what something can be sent over at once; None: it has to be made first."""
+        connection, token = self._connection, self._token
+        return None if connection is None or connection.closed or token is None else (connection, token)
+
     async def _ready(self, operation: str) -> tuple[Connection, Headers]:
         self.check(operation)
+        if (ready := self.ready()) is not None:
+            return ready
         connection = self._connection
         if connection is None or connection.closed:
             connection = await self._connecting.result(self._connect)

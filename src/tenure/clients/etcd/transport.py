@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol):
         self.loop = asyncio.get_running_loop()
         self.closed = False
         self.heard_at_s = self.loop.time()  # when the peer last sent anything: it was alive then
+        self.write_number = 0  # of the piece that what is sent now goes out in
         self.greeted: asyncio.Future[None] = self.loop.create_future()
         self._head = ((":method", "POST"), (":scheme", scheme), (":authority", authority))
         self._transport: asyncio.Transport | None = None
@@ -92,10 +93,23 @@ class Connection(asyncio.Protocol):
 
     async def open(self, path: str, headers: Headers, on_message: Callable[[bytes], None]) -> Stream:
         """Begin a call. Waits only if the peer takes no more calls at once."""
-        while len(self._streams) >= self._streams_max and not self.closed:
+        await self.room()
+        return self.begin(path, headers, on_message)
+
+    async def room(self) -> None:
+        """Wait until a call can begin, or never can."""
+        while not self.has_room:
             room = self.loop.create_future()
             self._want_room.append(room)
             await room
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a call can begin at once, or never."""
+        return len(self._streams) < self._streams_max or self.closed
+
+    def begin(self, path: str, headers: Headers, on_message: Callable[[bytes], None]) -> Stream:
+        """Begin a call where there is room for one."""
         if self.closed or self._next_number > NUMBER_MASK:  # Numbers of streams are used up after 2³⁰ calls.
             raise NotSent("the connection has ended")
         stream = Stream(self._next_number, self._first_window_bytes, on_message)
@@ -290,6 +304,7 @@ class Connection(asyncio.Protocol):
         # What is sent in one turn of the loop goes out in one piece. A peer that does not read makes this grow by what
         # the calls of one deadline write; then it is left.
         output, self._output = self._output, []
+        self.write_number += 1
         if self._transport is not None and not self.closed:
             self._transport.write(b"".join(output))
 

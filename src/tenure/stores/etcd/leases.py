@@ -8,10 +8,11 @@ left unanswered is given to nobody else, and is deleted again and again until it
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tenure.clients.etcd.client import EtcdClient
 from tenure.clients.etcd.failures import LeaseGone
+from tenure.clients.etcd.keepalive import Begun
 from tenure.clients.etcd.messages import Delete, Txn
 from tenure.clock import Clock
 from tenure.errors import OutcomeUnknown, StoreError
@@ -65,6 +66,13 @@ class Lease(SharedLease[Place]):
     roll_number: int = 0  # of the last roll call of many places
 
 
+class Renewing(NamedTuple):
+    """A renewal that is on its way, dated before it was sent."""
+
+    sent_at: int
+    begun: Begun
+
+
 class Leases(SharedLeases[Place, Lease]):
     """Every lease of one store, one or more for each ttl."""
 
@@ -82,10 +90,16 @@ class Leases(SharedLeases[Place, Lease]):
         granted = await self._client.lease_grant(ttl_s)
         return Lease(ttl_s * 10**9, sent_at, granted.lease)
 
-    async def renew(self, lease: Lease, since: int) -> None:
+    def begin(self, lease: Lease, since: int) -> "Renewing | None":
+        """Send what ``renew`` would, in one piece with what is sent next; it has to be told, and waits for the answer."""
+        if lease.sent_at >= since or lease.gone:
+            return None
+        return Renewing(self._clock.now(), self._client.begin_renewal(lease.number))
+
+    async def renew(self, lease: Lease, since: int, renewing: "Renewing | None" = None) -> None:
         if lease.sent_at < since and not lease.gone:
-            sent_at = self._clock.now()
-            left_s, term = await self._client.lease_renewal(lease.number)
+            sent_at, begun = renewing or (self._clock.now(), None)
+            left_s, term = await self._client.lease_renewal(lease.number, begun)
             if left_s > 0:
                 lease.term = term
                 lease.sent_at = max(lease.sent_at, sent_at)

@@ -115,40 +115,34 @@ class EtcdStore(SharingStore[Place, Lease]):
         """Put the key or find it, and see where it stands. None: it is not what it was thought to be; ask again."""
         if lease.gone:
             raise LeaseGone(self.address, "claim")
-        renewal = asyncio.ensure_future(self._leases.renew(lease, asked_at))
+        # In one piece with what is asked next: a second one costs more than all that is done here. It is waited for
+        # afterwards, and mostly has its answer by then: one server answers it, and a put takes two.
+        renewing, names = self._leases.begin(lease, asked_at), place.names
         try:
-            await asyncio.sleep(0)  # So that both go out in one piece: a second one costs more than a turn of the loop.
-            if place.token:
-                answer = await self._find(place, lease)
-            else:
-                answer = await self._put(place, lease)
+            answer = await (self._find(place, lease, names) if place.token else self._put(place, lease, names))
         except LeaseGone:
             self._leases.lose(lease)
             raise
         except OutcomeUnknown:
             place.unanswered = True
             raise
-        finally:
-            if not renewal.done():  # Mostly it is: one server answers it, and a put takes two.
-                await asyncio.wait([renewal])
-            renewal.exception()  # Looked at also if the request itself has failed.
         try:
-            renewal.result()  # A place without the lease's word for it is none.
+            await self._leases.renew(lease, asked_at, renewing)  # A place without the lease's word for it is none.
             if answer is None:
                 return None
             lease.read_term = answer.term
             self._leases.check_term(lease)
-            return await self._judge(place, lease, answer)
+            return await self._judge(place, lease, names, answer)
         except LeaseGone:
             raise
         except StoreError as error:  # Whatever became of this request, the key has been put.
             raise OutcomeUnknown(self.address, "claim", error.detail) from error
 
-    async def _put(self, place: Place, lease: Lease) -> TxnAnswer | None:
-        names, key, value = place.names, place.key_on(lease), place.value
-        put = Put(key, value, lease.number)
-        last_two = Range(names.prefix, names.end, limit=2, newest_first=True)
-        txn = Txn((created(key, 0),), (put, names.oldest(), last_two), (Range(key),))
+    async def _put(self, place: Place, lease: Lease, names: Names) -> TxnAnswer | None:
+        key, value = names.key(lease.number), place.value
+        put, oldest = Put(key, value, lease.number), names.oldest()
+        last_two = Range(names.prefix, oldest.end, limit=2, newest_first=True)
+        txn = Txn((created(key, 0),), (put, oldest, last_two), (Range(key),))
         answer = await self._client.txn(txn, operation="claim")
         if answer.succeeded:
             place.token = place.modified = answer.revision
@@ -164,8 +158,8 @@ class EtcdStore(SharingStore[Place, Lease]):
             await self._client.txn(gone, operation="claim")
         return None
 
-    async def _find(self, place: Place, lease: Lease) -> TxnAnswer | None:
-        names, unchanged = place.names, modified(place.key_on(lease), place.modified)
+    async def _find(self, place: Place, lease: Lease, names: Names) -> TxnAnswer | None:
+        unchanged = modified(names.key(lease.number), place.modified)
         txn = Txn((unchanged,), (names.oldest(), names.before(place.token)), ())
         answer = await self._client.txn(txn, operation="claim")
         if answer.succeeded:
@@ -175,21 +169,21 @@ class EtcdStore(SharingStore[Place, Lease]):
             place.token = 0
         return None
 
-    async def _judge(self, place: Place, lease: Lease, answer: TxnAnswer) -> Grant | Wait | None:
+    async def _judge(self, place: Place, lease: Lease, names: Names, answer: TxnAnswer) -> Grant | Wait | None:
         """Say what an answer means whose last two parts are the first key of the queue, and those next to ours."""
-        near = [*found(answer, -2), *found(answer, -1)]
-        names = place.names
-        if not all(names.has(kv.key) for kv in near):  # Another election is named below this one.
+        near, key = [*found(answer, -2), *found(answer, -1)], names.key(lease.number)
+        if not all(kv.key == key or names.has(kv.key) for kv in near):  # Another election is named below this one.
             everybody = await self._client.range(names.everybody(), operation="claim")
-            near, key = names.candidates(everybody.kvs), place.key_on(lease)
+            near = names.candidates(everybody.kvs)
             if not any(kv.key == key and kv.create_revision == place.token for kv in near):
                 place.token = 0
                 return None
-        before = sorted((kv for kv in near if kv.create_revision < place.token), key=attrgetter("create_revision"))
+        before = [kv for kv in near if kv.create_revision < place.token]
         place.leading = not before
         if not before:
             place.ahead = None
             return Grant(place.bid, token(place.token))
+        before.sort(key=attrgetter("create_revision"))
         place.ahead = before[-1].key, answer.revision
         return Wait(place.bid, names.incumbent(before[0]))
 

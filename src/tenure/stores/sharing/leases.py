@@ -142,8 +142,10 @@ class SharedLeases(ABC, Generic[P, L]):
         self._alike[kind] = [*kept, made]
 
     def _one_of(self, kind: Kind, place: P) -> L | None:
-        alike = self._alike.get(kind, ())
-        return next((lease for lease in alike if self._is_free(lease, place.bid.election)), None)
+        for lease in self._alike.get(kind, ()):
+            if self._is_free(lease, place.bid.election):
+                return lease
+        return None
 
     def _is_free(self, lease: L, election: str) -> bool:
         # One that nobody has renewed for half its ttl may be over: asking for it would cost as much as a new one. But one

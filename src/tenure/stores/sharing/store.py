@@ -10,7 +10,6 @@ Rules of this file
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Final, Generic, Protocol
@@ -47,7 +46,7 @@ class SharingStore(ABC, Generic[P, L]):
         self._clock, self._timed = clock, client
         self._call_timeout_s = client.call_timeout_s
         self._places: dict[tuple[str, Holder], P] = {}
-        self._ttls: Counter[int] = Counter()  # how many places have which ttl
+        self._ttls: dict[int, int] = {}  # how many places have which ttl
         self._turns = Turns()
 
     # What is the engine's own
@@ -188,7 +187,7 @@ class SharingStore(ABC, Generic[P, L]):
     async def release(self, bid: Bid) -> None:
         self._check_process()
         place = self._places.get((bid.election, bid.holder))
-        if place is not None and place.bid == bid:
+        if place is not None and (place.bid is bid or place.bid == bid):
             leaving = self._turns.alone(place, self._leave(place))
             if place.busy is None:
                 await leaving
@@ -261,8 +260,11 @@ class SharingStore(ABC, Generic[P, L]):
 
     def _count(self, ttl_ns: int, by: int) -> None:
         """Note that a place has come or gone, and have calls end in time for the shortest ttl that there is."""
-        self._ttls[ttl_ns] += by
-        if not self._ttls[ttl_ns]:
+        count = self._ttls.get(ttl_ns, 0) + by
+        self._ttls[ttl_ns] = count
+        if count > max(by, 0):
+            return  # It is not the first that has this ttl, and was not the last.
+        if not count:
             del self._ttls[ttl_ns]
         shortest_s = min(self._ttls, default=self.traits.ttl_max_ns) / 1e9
         self._timed.call_timeout_s = min(self._call_timeout_s, shortest_s / _CALLS_PER_TTL)

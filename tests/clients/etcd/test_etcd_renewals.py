@@ -1,0 +1,105 @@
+"""A renewal in its two halves: sent with whatever is sent next, and waited for afterwards."""
+
+import asyncio
+
+import pytest
+
+from tenure.clients.etcd.client import EtcdClient
+from tenure.errors import OutcomeUnknown
+from tenure.testing.engines import EtcdCluster
+from tests.clients.etcd.etcd_client_rig import Forwarder, client_of, fresh_key, play, put
+
+
+def unwritten(client: EtcdClient) -> bytes:
+    """What the client's connection writes next, in one piece."""
+    assert client._connection is not None
+    return b"".join(client._connection._output)
+
+
+def test_a_renewal_goes_out_in_one_piece_with_the_call_behind_it_also_if_its_stream_is_new(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with client_of(etcd) as client:
+            lease = (await client.lease_grant(60)).lease
+            begun = client.begin_renewal(lease)
+            call = put(client, fresh_key())
+            call.send(None)  # As far as it comes by itself: it waits for its answer.
+            assert b"Lease/LeaseKeepAlive" in unwritten(client)
+            assert b"KV/Txn" in unwritten(client)
+            call.close()
+            assert (await client.lease_renewal(lease, begun)).ttl_s == 60
+
+    play(story())
+
+
+def test_an_answer_that_has_come_is_taken_without_another_request(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with (
+            Forwarder(etcd.endpoints[0]) as forwarder,
+            EtcdClient([forwarder.endpoint], address="etcd://forwarder") as client,
+        ):
+            lease = (await client.lease_grant(60)).lease
+            begun = client.begin_renewal(lease)
+            assert begun.answer is not None
+            await asyncio.wait([begun.answer])
+            await forwarder.hang_up()  # Whoever asked now would hear nothing.
+            assert (await client.lease_renewal(lease, begun)).ttl_s == 60
+
+    play(story())
+
+
+def test_a_renewal_whose_connection_was_lost_is_sent_anew_over_the_next_one(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with client_of(etcd) as client:
+            lease = (await client.lease_grant(60)).lease
+            begun = client.begin_renewal(lease)
+            assert client._connection is not None
+            client.leave(client._connection, "it is lost")
+            assert (await client.lease_renewal(lease, begun)).ttl_s == 60
+
+    play(story())
+
+
+def test_a_renewal_that_began_without_a_connection_is_sent_when_there_is_one(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with client_of(etcd) as client:
+            lease = (await client.lease_grant(60)).lease
+            assert client._connection is not None
+            client.leave(client._connection, "it is lost")
+            begun = client.begin_renewal(lease)
+            assert begun.answer is None
+            assert (await client.lease_renewal(lease, begun)).ttl_s == 60
+
+    play(story())
+
+
+def test_the_deadline_of_a_renewal_counts_from_its_sending(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with (
+            Forwarder(etcd.endpoints[0]) as forwarder,
+            EtcdClient([forwarder.endpoint], address="etcd://forwarder", call_timeout_s=3600) as client,
+        ):
+            lease = (await client.lease_grant(60)).lease
+            forwarder.deaf = True
+            begun = client.begin_renewal(lease)
+            loop = asyncio.get_running_loop()
+            assert begun.until_s == pytest.approx(loop.time() + 3600, abs=60)
+            with pytest.raises(OutcomeUnknown, match="no answer within"):
+                await client.lease_renewal(lease, begun._replace(until_s=loop.time()))
+            assert client._connection is None
+
+    play(story())
+
+
+def test_who_stops_waiting_for_a_message_that_others_share_takes_it_from_nobody(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with client_of(etcd) as client:
+            lease = (await client.lease_grant(60)).lease
+            one, other = client.begin_renewal(lease), client.begin_renewal(lease)
+            assert unwritten(client).count(b"Lease/LeaseKeepAlive") == 1
+            waiting = asyncio.create_task(client.lease_renewal(lease, one))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            assert (await client.lease_renewal(lease, other)).ttl_s == 60
+            assert waiting.cancelled()
+
+    play(story())
