@@ -24,6 +24,7 @@ import http_sink
 import imports
 import kubernetes
 import machine
+import metrics
 import mysql
 import office
 import postgresql
@@ -51,6 +52,7 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "imports": imports.figures,
     "kubernetes": kubernetes.figures,
     "machine": machine.figures,
+    "metrics": metrics.figures,
     "mysql": mysql.figures,
     "office": office.figures,
     "redis": redis_store.figures,

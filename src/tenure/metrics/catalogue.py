@@ -154,7 +154,12 @@ MARGIN: Final = Metric(
     _MARGIN,
 )
 MARGIN_RATIO: Final = Metric(
-    "renewal_margin", Kind.HISTOGRAM, "The same as a share of the ttl.", _STORE, "ratio", _SHARES
+    "renewal_margin",
+    Kind.HISTOGRAM,
+    "What was left of the validity when a renewal was answered, as a share of the ttl.",
+    _STORE,
+    "ratio",
+    _SHARES,
 )
 RENEWAL_TIME: Final = Metric(
     "renewal_duration", Kind.HISTOGRAM, "From asking for a renewal to its answer.", _STORE, _S, _LATENCY
