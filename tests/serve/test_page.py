@@ -1,0 +1,244 @@
+"""The page in a real Chromium, before boards that are fed by hand: what it shows, and what it leaves alone."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.serve.boards import board, crowded, fact, holder, renewed, status
+from tests.serve.browser import NARROW, WIDE, chromium, looking
+
+from tenure.errors import Reason
+from tenure.facts.kinds import Elected, Left, RefusedStale
+from tenure.model import Token
+from tenure.serve.board import Board
+from tenure.serve.board_showing import Showing
+
+pytestmark = pytest.mark.xdist_group("chromium")
+
+ADA, BOB = holder("ada", 41), holder("bob", 42)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@contextmanager
+def shown(browser: Browser, made: Board, size: tuple[int, int] = WIDE, at: str = "/") -> Iterator[tuple[Page, Showing]]:
+    showing = Showing(made)
+    with showing.served("It is over.") as url, looking(browser, f"{url}{at}", size) as page:
+        yield page, showing
+
+
+def entry(election: str) -> str:
+    """Where the row of an election is."""
+    return f".entry:has(.name:text-is('{election}'))"
+
+
+def names(page: Page) -> list[str]:
+    return page.locator(".entry:visible .name").all_inner_texts()
+
+
+def test_a_failover_appears_while_somebody_looks(browser: Browser) -> None:
+    made, now_s = board(), time.time()
+    others = [status(f"other/{number}", ADA, 3, standbys=(BOB,)) for number in range(4)]
+    made.saw([status("jobs", ADA, 7, left_s=8, standbys=(BOB,)), *others], now_s)
+    with shown(browser, made) as (page, showing):
+        row = page.locator(entry("jobs"))
+        expect(page.get_by_role("heading", level=1)).to_have_text("All 5 elections have a leader")
+        expect(row.locator(".leader bdi")).to_have_text("ada/41")
+        row.evaluate("(element) => { window.kept = element }")
+        showing.feed(lambda made: made.saw([status("jobs", None, standbys=(BOB,)), *others], now_s + 9))
+        expect(page.get_by_role("heading", level=1)).to_have_text("1 of 5 elections has no leader")
+        expect(row.locator(".state")).to_contain_text("no leader")
+        assert names(page)[0] == "jobs", "what is wrong comes first"
+        showing.hear(fact(Elected(Token(8), 0), now_s + 11, "jobs", BOB))
+        expect(row.locator(".leader bdi")).to_have_text("bob/42")
+        expect(row.locator(".token")).to_have_text("8")
+        expect(page.get_by_role("heading", level=1)).to_have_text("All 5 elections have a leader")
+        expect(page.locator("#feed")).to_contain_text("bob/42 leads, token 8")
+        expect(page.locator("#plan-body")).to_contain_text("last 1 failover")
+        assert row.evaluate("(element) => element === window.kept"), "the row was built anew"
+        row.locator(".opens").click()
+        expect(row.locator(".tenures tbody tr")).to_have_count(2)
+        expect(row.locator(".strip").first).to_have_attribute("aria-label", "2 tenures, 1 gap")
+
+
+def test_a_night_is_read_from_the_top(browser: Browser) -> None:
+    with shown(browser, crowded(37)[0]) as (page, _):
+        expect(page.get_by_role("heading", level=1)).to_have_text("1 of 37 elections has two leaders")
+        expect(page.locator("#also")).to_contain_text("also 2 without a leader, 1 at risk")
+        assert names(page)[:5] == ["ledger/post", "dns/zones", "payments/settle", "warehouse/pick", "chat/presence"]
+        first = page.locator(entry("ledger/post"))
+        expect(first.locator(".why")).to_have_text(
+            "web-a-0/4000 still works with token 41, though web-b-1/4001 leads with 42."
+        )
+        expect(first.locator(".mark.refused")).to_have_count(3)
+        expect(page.locator("#store-body")).to_contain_text("2 of 3 nodes up: quorum, and none to spare")
+        expect(page.locator("#plan-body")).to_contain_text("27 s planned, 30 s allowed")
+        expect(page).to_have_title("1 of 37 elections has two leaders – tenure")
+
+
+def test_filters_by_text_and_by_state_are_kept_in_the_address(browser: Browser) -> None:
+    with shown(browser, crowded(37)[0]) as (page, _):
+        expect(page.locator(".entry")).to_have_count(37)
+        page.get_by_role("searchbox", name="Filter").fill("batch-c-2")
+        page.get_by_role("button", name="no leader").click()
+        assert names(page) == ["payments/settle"], "it stands by there, and nobody leads"
+        page.reload()
+        expect(page.locator(".entry:visible .name")).to_have_text(["payments/settle"])
+        expect(page.get_by_role("button", name="no leader")).to_have_attribute("aria-pressed", "true")
+        page.get_by_role("searchbox", name="Filter").fill("nobody is called that")
+        expect(page.locator("#nothing")).to_have_text("No election is like that. Press Escape to see all of them.")
+        page.keyboard.press("Escape")
+        expect(page.locator(".entry:visible")).to_have_count(37)
+
+
+def test_of_500_rows_only_those_that_changed_are_touched(browser: Browser) -> None:
+    made, now_s = crowded(500)
+    watch = """() => {
+        window.before = [...document.querySelectorAll('.entry')];
+        window.touched = new Set();
+        new MutationObserver((found) => {
+            for (const { target, type, addedNodes } of found) {
+                const element = target.nodeType === 1 ? target : target.parentElement;
+                const one = element?.closest('.entry');
+                // What moves by itself moves in rows that are on the screen, once a second.
+                if (one && !element.closest('.office, .lasts, .strip-place')) touched.add(one);
+                for (const node of addedNodes) if (node.classList?.contains('entry')) touched.add(node);
+            }
+        }).observe(document.getElementById('table'), { subtree: true, childList: true, characterData: true, attributes: true });
+    }"""
+    with shown(browser, made) as (page, showing):
+        expect(page.locator(".entry")).to_have_count(500)
+        page.evaluate(watch)
+        for number in range(10):
+            name, who = f"auth/close/{100 + 50 * number + 7:04}", holder("new", number + 1)
+            showing.hear(fact(Elected(Token(5000 + number), 0), now_s + number, name, who))
+        showing.hear(fact(Left(Token(5000), Reason.LAPSED), now_s + 20, "auth/close/0107", holder("new", 1)))
+        expect(page.locator(entry("auth/close/0107")).locator(".state")).to_contain_text("no leader")
+        kept = page.evaluate("before.filter((element) => element.isConnected).length")
+        touched = page.evaluate("[...touched].map((element) => element.querySelector('.name').textContent)")
+        assert kept == 500
+        assert 0 < len(touched) <= 10
+        assert all(name.startswith("auth/close/") for name in touched)
+
+
+def test_names_that_strangers_chose_are_text(browser: Browser) -> None:
+    hostile = [
+        "<img src=x onerror=window.hacked=1>",
+        "a\u202eevil/\u202d",
+        "x" * 200,
+        "'; alert(1); //",
+        "{{7*7}}",
+        "%3Cb%3E",
+    ]
+    who = holder("<script>window.hacked=1</script>", 1)
+    made, now_s = board(), time.time()
+    made.saw([status(name, who, 1, standbys=(who,), advertised="javascript:alert(1)") for name in hostile], now_s)
+    made.heard(fact(RefusedStale("<b>sink</b>", 0, 1), now_s, hostile[0]))
+    with shown(browser, made, NARROW) as (page, _):
+        expect(page.locator(".entry")).to_have_count(len(hostile))
+        assert sorted(page.locator(".name").all_text_contents()) == sorted(hostile)
+        for opens in page.locator(".opens").all():
+            opens.click()
+        expect(page.locator(".detail")).to_have_count(len(hostile))
+        assert page.evaluate("window.hacked") is None
+        assert page.locator(".entry :is(img, script, b, a)").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "a name pushes the page aside"
+
+
+def test_all_of_it_can_be_done_by_keyboard(browser: Browser) -> None:
+    with shown(browser, crowded(37)[0]) as (page, _):
+        expect(page.locator(".entry")).to_have_count(37)
+        focused = "document.activeElement.textContent"
+        page.keyboard.press("Tab")
+        assert page.evaluate(focused) == "Skip to the elections"
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.id") == "find"
+        page.keyboard.type("bill")
+        page.keyboard.press("Enter")
+        assert page.evaluate(focused) == "billing/close"
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate(focused) == "billing/compact"
+        page.keyboard.press("Enter")
+        expect(page.locator(".detail")).to_have_count(1)
+        expect(page.locator(".opens[aria-expanded=true]")).to_have_text("billing/compact")
+        page.keyboard.press("Tab")
+        assert page.evaluate(focused) == "Ask to resign…"
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog")).to_contain_text("billing/compact")
+        for _ in range(6):  # Nothing behind the dialog can be reached.
+            page.keyboard.press("Tab")
+            assert page.evaluate(
+                "document.activeElement === document.body || document.activeElement.closest('dialog') !== null"
+            )
+        page.keyboard.press("Escape")
+        assert page.evaluate(focused) == "Ask to resign…"
+        assert page.locator(".opens[tabindex='0']").count() == 1, "one stop for the Tab key in the whole list"
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("End")
+        assert page.evaluate(focused) == "billing/index"
+
+
+def test_a_page_that_only_shows_has_nothing_to_press(browser: Browser) -> None:
+    made = board(read_only=True)
+    made.saw([status("jobs", ADA, 7, standbys=(BOB,))], time.time())
+    with shown(browser, made) as (page, _):
+        page.locator(".opens").click()
+        expect(page.get_by_role("button", name="Ask to resign…")).to_be_disabled()
+        expect(page.get_by_role("button", name="Hand over…")).to_be_disabled()
+        expect(page.locator(".detail")).to_contain_text("This page only shows")
+        expect(page.locator("#where")).to_have_text("sidecar on ops-3, read only")
+
+
+def test_the_theme_is_the_systems_until_somebody_chooses_and_then_it_is_remembered(browser: Browser) -> None:
+    with shown(browser, board()) as (page, _):
+        paper = "getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(paper)
+        page.emulate_media(color_scheme="dark")
+        dark = page.evaluate(paper)
+        assert light != dark
+        page.get_by_role("button", name="Theme: system").click()
+        assert page.evaluate(paper) == light
+        page.reload()
+        assert page.evaluate(paper) == light
+        page.get_by_role("button", name="Theme: light").click()
+        page.get_by_role("button", name="Theme: dark").click()
+        expect(page.get_by_role("button", name="Theme: system")).to_be_visible()
+
+
+def test_a_screen_reader_is_told_the_headline_and_not_every_change(browser: Browser) -> None:
+    made, now_s = board(), time.time()
+    made.saw([status("jobs", ADA, 7, standbys=(BOB,))], now_s)
+    showing = Showing(made)
+    with showing.served("It is over.") as url, looking(browser, url) as page:
+        page.clock.install()
+        page.reload()  # Now its timers are ours.
+        expect(page.locator(".entry")).to_have_count(1)
+        page.evaluate("""() => {
+            window.heard = [];
+            new MutationObserver(() => heard.push(said.textContent)).observe(said, { subtree: true, childList: true, characterData: true });
+        }""")
+        for beat in range(30):
+            showing.hear(renewed(now_s + beat, "jobs", ADA, 5.9))
+        showing.feed(lambda made: made.saw([status("jobs", None, standbys=(BOB,))], now_s + 9))
+        page.clock.run_for(300)
+        expect(page.get_by_role("heading", level=1)).to_have_text("The only election has no leader")
+        page.clock.run_for(20_000)
+        assert page.evaluate("heard") == ["The only election has no leader"]
+
+
+def test_an_empty_store_and_a_demo_that_ended_are_told_in_words(browser: Browser) -> None:
+    made = board()
+    made.saw([], time.time())
+    showing = Showing(made)
+    with showing.served("The demo is over.") as url, looking(browser, url) as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text("No elections yet")
+        expect(page.locator("#nothing")).to_contain_text("Each appears here as soon as somebody stands for it.")
+        showing.close("The demo is over.")
+        expect(page.get_by_role("alert")).to_have_text("The demo is over.")
+        expect(page.locator("#retry")).to_be_hidden()
