@@ -40,6 +40,7 @@ export class List {
     }
     if (fresh.length > 1 && this.order.length === 0) this.#lay(fresh);
     else for (const entry of fresh) this.#place(entry);
+    for (const entry of fresh) if (this.open.has(entry.name)) entry.toggle(true);
     if (moved.length) this.#move(moved);
     if (fresh.length || moved.length || gone.size) this.count();
   }
@@ -101,7 +102,6 @@ export class List {
   #lay(fresh) {
     this.order = fresh.sort(compare);
     this.table.append(...this.order.map((entry) => entry.element));
-    for (const entry of this.order) if (this.open.has(entry.name)) entry.toggle(true);
   }
 
   #place(entry) {
