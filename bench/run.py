@@ -29,6 +29,7 @@ import mysql
 import office
 import postgresql
 import redis_store
+import serve
 import shards
 import simulator
 import sql_sinks
@@ -57,6 +58,7 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "office": office.figures,
     "redis": redis_store.figures,
     "postgresql": postgresql.figures,
+    "serve": serve.figures,
     "shards": shards.figures,
     "simulator": simulator.figures,
     "sql_sinks": sql_sinks.figures,

@@ -46,6 +46,9 @@ _RATE_MAX: Final = 1e6
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under this name as well; again for more.")
 @click.option("--rate", default=200.0, show_default=True, help="Requests a second from one address, probes aside.")
 @click.option("--drain", type=DURATION, default="5s", show_default=True, help="Wait so long for clients in leaving.")
+@click.option(
+    "--history/--no-history", default=None, help="Record who led when, for tenure history.  [default: --history]"
+)
 @click.option("--instance", default="", metavar="NAME", help="What the page calls this sidecar.  [default: the host]")
 @click.option(
     "--anybody-may-read", is_flag=True, help="Listen on an address that others can reach although there is no token."
@@ -65,6 +68,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     allow_host: tuple[str, ...],
     rate: float,
     drain: float,
+    history: bool | None,
     instance: str,
     anybody_may_read: bool,
 ) -> None:
@@ -79,7 +83,9 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure serve --stand billing --advertise http://10.0.0.5:8080
       tenure serve --listen unix:/run/tenure.sock --token-file /etc/tenure/token
     """
-    settings = settings_of(store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort)
+    settings = settings_of(
+        store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort, history=history
+    )
     check_installed()
     from tenure.serve.listening import place_of  # noqa: PLC0415  (it and what follows need the extra)
     from tenure.serve.setup import Setup, tokens_in  # noqa: PLC0415
@@ -98,6 +104,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
         rate_per_s=rate,
         drain_s=drain,
         instance=instance or socket.gethostname(),
+        history=settings.history,
     )
     if not place.is_private and not setup.tokens and not anybody_may_read:
         rule = "can be reached from other machines: give a --token-file, or say --anybody-may-read"

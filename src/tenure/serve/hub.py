@@ -28,10 +28,10 @@ _PACE_S_PER_CLIENT: Final = 0.0001
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as it is sent, and which election it is about; "": none, or all."""
+    """One event as it is sent, and which election it is about; "": the store or the machine; None: for who wants all of them."""
 
     number: int
-    election: str
+    election: str | None
     block: bytes
 
 
@@ -86,7 +86,7 @@ class Hub:
         """The id of the last event."""
         return f"{self._epoch}-{self.last}"
 
-    def publish(self, kind: str, told: object, election: str = "") -> None:
+    def publish(self, kind: str, told: object, election: str | None = "") -> None:
         """Send an event to everybody who listens, soon. Waits for nobody."""
         self.last += 1
         self._chunks.clear()
@@ -167,4 +167,4 @@ def block_of(kind: str, told: object, number: str = "") -> bytes:
 
 
 def _joined(events: list[Event], elections: frozenset[str]) -> bytes:
-    return b"".join(e.block for e in events if not elections or not e.election or e.election in elections)
+    return b"".join(e.block for e in events if not elections or e.election == "" or e.election in elections)

@@ -1,7 +1,6 @@
 """All candidacies that are held for clients, by their ids."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -14,6 +13,7 @@ from tenure.serve.candidacy import Candidacy
 from tenure.serve.offices import Offices
 
 CANDIDACIES_MAX: Final = 1000
+_RECORDED_MAX: Final = 1000  # Each has a history of its own in the store, and clients choose the names.
 # How long one that is over can be asked about: a client that was away for longer has lost it, and knows that by its clock.
 _REMEMBERED_S: Final = 60.0
 
@@ -27,6 +27,8 @@ class Register:
         self._known: dict[str, Candidacy] = {}
         self._over: dict[str, int] = {}  # when to forget, in the order in which that comes
         self._closed = False
+        # Elections that clients have stood in, locks aside: their tenures are recorded. Read on other threads, and only added to.
+        self.stood_in: set[str] = set()
 
     def begin(self, standing: Election | Lock, keep_s: float, wait_s: float | None = None) -> Candidacy:
         """Stand for a client. Raises Fault if there is no room for one more."""
@@ -36,6 +38,8 @@ class Register:
         if len(self._known) - len(self._over) >= self._most:
             detail = f"{self._most} candidacies are held for clients already"
             raise busy("too-many-candidacies", detail, status=429, retry_after_s=5)
+        if isinstance(standing, Election) and len(self.stood_in) < _RECORDED_MAX:
+            self.stood_in.add(standing.name)
         one = Candidacy(standing, self.offices, keep_s, wait_s)
         self._known[one.id] = one
         one.begin(lambda: self._over.setdefault(one.id, self._clock.now() + int(_REMEMBERED_S * 1e9)))
@@ -60,13 +64,12 @@ class Register:
         here = [one for one in self._known.values() if one.standing.name == election and not one.over]
         return len(here), sum(one.valid_for_s > 0 for one in here)
 
-    async def close(self, within_s: float, told: Callable[[], object]) -> None:
+    async def close(self, within_s: float) -> None:
         """Tell every client to stop, and return when all is released; after ``within_s`` without waiting for anybody."""
         self._closed = True
         open_ones = [one for one in self._known.values() if not one.over]
         for one in open_ones:
             one.dismiss("shutdown")
-        told()
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 for one in open_ones:

@@ -27,6 +27,7 @@ class Setup:
     rate_per_s: float = RATE_PER_S
     drain_s: float = DRAIN_S  # how long leaving waits for clients to stop
     instance: str = ""
+    history: bool = False  # whether the tenures that are held here are recorded
 
     @property
     def writable(self) -> bool:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from tenure.apps.history.recorder import Recorder, keep
 from tenure.election import Election
 from tenure.facts import subscribe
 from tenure.facts.kinds import Fact, as_json
@@ -45,6 +46,9 @@ class Sidecar:
         self._tasks: list[asyncio.Task[None]] = []
         self._heard: deque[Fact] = deque()
         self._board_due = False
+        self._recorder: Recorder | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.register.stood_in.update(setup.stand)
 
     def names(self) -> set[str]:
         """Return the elections that this sidecar itself has to do with."""
@@ -78,24 +82,27 @@ class Sidecar:
             read_only=not self.setup.writable,
         )
         self._loop = asyncio.get_running_loop()
+        if self.setup.history:
+            self._recorder = keep(self.store, elections=self.register.stood_in).__enter__()
         self._subscriptions = [subscribe(self.metrics), subscribe(self._hear)]
         self.stands.start()
         for forever in (self._looker.run(), self._beat(), self._show()):
             self._tasks.append(asyncio.create_task(_ended(forever)))
 
-    async def drain(self) -> None:
-        """Give up every office: clients are told first. Harmless a second time."""
-        if self.leaving:
-            return
-        self.leaving = True  # From here on /ready says so.
-        await asyncio.gather(self.stands.end(), self.register.close(self.setup.drain_s, lambda: None))
-
     async def close(self) -> None:
-        """End all of it."""
-        await self.drain()
+        """Give up every office, of which clients are told first, and end. A second call waits for the first."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self.leaving = True  # From here on /ready says so.
+        await asyncio.gather(self.stands.end(), self.register.close(self.setup.drain_s))
         for subscription in self._subscriptions:
-            subscription.wait_until_told(within_s=1)
+            await asyncio.to_thread(subscription.wait_until_told, 1.0)
             subscription.close()
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.close)
         self._publish_heard()
         self.hub.close()
         for task in self._tasks:
@@ -139,7 +146,7 @@ class Sidecar:
                 self._board_due = False
                 changes = self.board.changes()
                 if changes["revision"] != changes["since"]:
-                    self.hub.publish("board", changes)
+                    self.hub.publish("board", changes, None)
 
 
 async def _ended(forever: Coroutine[Any, Any, None]) -> None:
