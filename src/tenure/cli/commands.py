@@ -31,8 +31,10 @@ COMMANDS: Final = {
     "config": ("tenure.cli.config", "Propose, apply and follow settings that many share."),
     "status": ("tenure.cli.status", "Show who leads."),
     "watch": ("tenure.cli.watch", "Tell every change of leader."),
+    "history": ("tenure.cli.history", "Show who led when, and how long nobody did."),
     "resign": ("tenure.cli.resign", "Ask a leader to leave office."),
     "serve": ("tenure.cli.serve", "Serve elections over HTTP: for load balancers, any language, and people."),
+    "metrics": ("tenure.cli.metrics", "Print alert rules, a dashboard, and which metrics there are."),
     "doctor": ("tenure.cli.doctor", "Say whether elections will work at a store."),
     "fence": ("tenure.cli.fence", "Print what makes an engine refuse a stale leader; look at fences, and mend them."),
     "demo": ("tenure.cli.demo", "Freeze and kill leaders, and see which writes count."),
@@ -136,6 +138,7 @@ def tenure(ctx: click.Context) -> None:
       tenure config propose limits limits.json   propose settings, which the leader applies
       tenure status                              show who leads
       tenure watch billing/close                 tell every change of leader
+      tenure history billing/close               show who led when, and how long nobody did
       tenure resign billing/close --wait 30s     have the leader step down
       tenure doctor --store etcd://h1,h2,h3      see whether elections will work there
       tenure sim --seeds 500                     attack the machine with 500 random worlds
