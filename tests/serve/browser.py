@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tenure.testing.engines.binaries import tool
 
 WIDE, NARROW = (1600, 1000), (400, 860)
-PATIENCE_MS = 20_000
+PATIENCE_MS = 20_000  # An expectation that is not met at once waits for as long.
+expect.set_options(timeout=PATIENCE_MS)
 _FLAGS = (
     "--no-sandbox",
     "--headless=new",

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.serve.boards import STORE, TTL_S, board, crowded, fact, holder, renewed, status
 
 from tenure.apps.history.told import Clocks, Span, TenureRecord
 from tenure.errors import Reason
@@ -23,6 +22,7 @@ from tenure.facts.kinds import (
 from tenure.model import Token
 from tenure.serve.board import Board
 from tenure.serve.board_page import HEADERS, asset, names
+from tests.serve.boards import STORE, TTL_S, board, crowded, fact, holder, renewed, status
 
 ADA, BOB, EVE = holder("ada"), holder("bob"), holder("eve")
 T0_S = 1_800_000_000.0

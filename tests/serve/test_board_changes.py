@@ -3,12 +3,11 @@
 import random
 from typing import Any
 
-from tests.serve.boards import board, fact, holder, renewed, status
-
 from tenure.errors import Reason
 from tenure.facts.kinds import Elected, Left
 from tenure.model import Token
 from tenure.serve.board import Board
+from tests.serve.boards import board, fact, holder, renewed, status
 
 ADA, BOB = holder("ada"), holder("bob")
 T0_S = 1_800_000_000.0

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.serve.boards import board, crowded, fact, holder, renewed, status
-from tests.serve.browser import NARROW, WIDE, chromium, looking
 
 from tenure.errors import Reason
 from tenure.facts.kinds import Elected, Left, RefusedStale
 from tenure.model import Token
 from tenure.serve.board import Board
 from tenure.serve.board_showing import Showing
+from tests.serve.boards import board, crowded, fact, holder, renewed, status
+from tests.serve.browser import NARROW, WIDE, chromium, looking
 
 pytestmark = pytest.mark.xdist_group("chromium")
 
@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def shown(browser: Browser, made: Board, size: tuple[int, int] = WIDE, at: str = "/") -> Iterator[tuple[Page, Showing]]:
     showing = Showing(made)
-    with showing.served("It is over.") as url, looking(browser, f"{url}{at}", size) as page:
+    with showing.served(lambda: "It is over.") as url, looking(browser, f"{url}{at}", size) as page:
         yield page, showing
 
 
@@ -215,7 +215,7 @@ def test_a_screen_reader_is_told_the_headline_and_not_every_change(browser: Brow
     made, now_s = board(), time.time()
     made.saw([status("jobs", ADA, 7, standbys=(BOB,))], now_s)
     showing = Showing(made)
-    with showing.served("It is over.") as url, looking(browser, url) as page:
+    with showing.served(lambda: "It is over.") as url, looking(browser, url) as page:
         page.clock.install()
         page.reload()  # Now its timers are ours.
         expect(page.locator(".entry")).to_have_count(1)
@@ -236,7 +236,7 @@ def test_an_empty_store_and_a_demo_that_ended_are_told_in_words(browser: Browser
     made = board()
     made.saw([], time.time())
     showing = Showing(made)
-    with showing.served("The demo is over.") as url, looking(browser, url) as page:
+    with showing.served(lambda: "The demo is over.") as url, looking(browser, url) as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("No elections yet")
         expect(page.locator("#nothing")).to_contain_text("Each appears here as soon as somebody stands for it.")
         showing.close("The demo is over.")

@@ -11,10 +11,10 @@ from typing import Literal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
-from tests.serve.boards import crowded
-from tests.serve.browser import NARROW, WIDE, chromium, looking
 
 from tenure.serve.board_showing import Showing
+from tests.serve.boards import crowded
+from tests.serve.browser import NARROW, WIDE, chromium, looking
 
 pytestmark = pytest.mark.xdist_group("chromium")
 
@@ -49,7 +49,7 @@ def picture(page: Page, name: str, folder: Path) -> int:
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_axe_finds_nothing(browser: Browser, size: str, scheme: Scheme, tmp_path: Path) -> None:
     showing = Showing(crowded(37)[0])
-    with showing.served("") as url, looking(browser, url, SIZES[size], color_scheme=scheme) as page:
+    with showing.served(lambda: "") as url, looking(browser, url, SIZES[size], color_scheme=scheme) as page:
         expect(page.locator(".entry")).to_have_count(37)
         expect(page.locator(".entry .strip").first).to_be_visible()
         assert picture(page, f"page-{size}-{scheme}", tmp_path)
@@ -71,7 +71,7 @@ def test_axe_finds_nothing(browser: Browser, size: str, scheme: Scheme, tmp_path
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_a_page_that_has_lost_its_server(browser: Browser, scheme: Scheme) -> None:
     showing = Showing(crowded(12)[0])
-    with showing.served("It is over.") as url, looking(browser, url, NARROW, color_scheme=scheme) as page:
+    with showing.served(lambda: "It is over.") as url, looking(browser, url, NARROW, color_scheme=scheme) as page:
         expect(page.locator(".entry")).to_have_count(12)
         showing.close("It is over.")
         expect(page.get_by_role("alert")).to_have_text("It is over.")

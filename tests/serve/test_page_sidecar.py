@@ -11,11 +11,11 @@ from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+
+from tenure.testing.engines.ports import claim_ports
 from tests.processes import check_eventually
 from tests.serve.browser import chromium, looking
 from tests.user import at_home
-
-from tenure.testing.engines.ports import claim_ports
 
 pytestmark = pytest.mark.xdist_group("chromium")
 

@@ -105,7 +105,9 @@ def _all_is_well(total: int, idle: int) -> str:
     led = total - idle
     if total == 1:
         return "The only election has a leader" if led else "The only election was left by choice"
-    return f"All {total} elections have a leader" if not idle else f"{led} of {total} elections have a leader"
+    if not idle:
+        return f"All {total} elections have a leader"
+    return f"{led or 'None'} of {total} elections {'has' if led <= 1 else 'have'} a leader"
 
 
 def _rivals(row: Row) -> Verdict | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 0.2  # How often it is looked whether the board has changed: as fast as somebody can see.
 _BEAT_S: Final = 5.0
+_FAREWELL_S: Final = 1.0
 _EVENTS_KEPT: Final = 1000
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -34,6 +35,7 @@ class Showing:
         self._events: deque[bytes] = deque(maxlen=_EVENTS_KEPT)
         self._last = 0  # how many events there were
         self._closing = threading.Event()
+        self._streams = 0
         self._opened = threading.Event()
 
     def feed(self, tell: Callable[[Board], object]) -> None:
@@ -72,16 +74,18 @@ class Showing:
         return self._opened.wait(within_s)
 
     @contextmanager
-    def served(self, farewell: str, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-        """Serve the page while the block runs; gives its URL."""
+    def served(self, farewell: Callable[[], str], host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+        """Serve the page while the block runs; gives its URL. ``farewell`` is asked for what the page is to say after it."""
         pulsing = threading.Thread(target=self._beat, name="tenure-page", daemon=True)
         with serving(self.app, host, port) as url:
             pulsing.start()
             try:
                 yield url
             finally:
-                self.close(farewell)
+                self.close(farewell())
                 pulsing.join()
+                with self._lock:  # A process that ends at once would take the last words with it.
+                    self._lock.wait_for(lambda: not self._streams, _FAREWELL_S)
 
     def _beat(self) -> None:
         while not self._closing.wait(EVERY_S):
@@ -118,8 +122,17 @@ class Showing:
     def _stream(self, start_response: "StartResponse") -> Iterator[bytes]:
         with self._lock:
             position = self._last
+            self._streams += 1
         start_response("200 OK", _headers("text/event-stream"))
         self._opened.set()
+        try:
+            yield from self._chunks(position)
+        finally:
+            with self._lock:
+                self._streams -= 1
+                self._lock.notify_all()
+
+    def _chunks(self, position: int) -> Iterator[bytes]:
         yield b": here\n\n"
         while True:
             with self._lock:

@@ -6,13 +6,17 @@ from the history what they have shown; ``show`` and ``wording`` show it.
 
 import signal
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tenure.cli.settings import DURATION
 from tenure.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tenure.cli.demo.show import Show
 
 TTL_MIN_S = 0.5  # A leader renews four times in a lease; on a busy machine a process may have to wait for 0.1 s.
 TTL_MAX_S = 60.0
@@ -22,8 +26,9 @@ TTL_MAX_S = 60.0
 @click.option("--ttl", "ttl_s", type=DURATION, default="2s", show_default=True, help="Lease; the rest follows from it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object a line, and a last one with the figures.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the run into this file.")
+@click.option("--web", is_flag=True, help="Also show it on a page, and begin when somebody has opened it.")
 @click.pass_context
-def command(ctx: click.Context, *, ttl_s: float, as_json: bool, svg: Path | None) -> int:
+def command(ctx: click.Context, *, ttl_s: float, as_json: bool, svg: Path | None, web: bool) -> int:
     """Freeze and kill leaders, and see which writes count.
 
     Three processes stand for election and pay the invoices of a ledger. The leader is frozen in the middle of a write,
@@ -36,6 +41,7 @@ def command(ctx: click.Context, *, ttl_s: float, as_json: bool, svg: Path | None
       tenure demo --ttl 6s             slower, to read along
       tenure demo --json | tail -1     the figures
       tenure demo --svg demo.svg       a picture of this run
+      tenure demo --web                in a browser on this machine
       tenure demo failover             the seconds without a leader, planned and measured
 
     Exit code 1 if the fenced ledger accepted a stale write, or if the demo could not show what it is there to show.
@@ -48,7 +54,7 @@ def command(ctx: click.Context, *, ttl_s: float, as_json: bool, svg: Path | None
     if svg is not None:
         _check_can_be_written(svg)
     _leave_in_order()
-    return _run(ttl_s, svg, as_json=as_json)
+    return _run(ttl_s, svg, as_json=as_json, web=web)
 
 
 @command.command()
@@ -91,7 +97,7 @@ def _check_can_be_written(svg: Path) -> None:
         raise ConfigError("--svg", svg, f"cannot be written: {error.strerror}") from None
 
 
-def _run(ttl_s: float, svg: Path | None, *, as_json: bool) -> int:
+def _run(ttl_s: float, svg: Path | None, *, as_json: bool, web: bool) -> int:
     # Here, because every candidate imports this file before its own.
     from tenure.cli.demo.director import play  # noqa: PLC0415
     from tenure.cli.demo.judge import judge  # noqa: PLC0415
@@ -107,13 +113,25 @@ def _run(ttl_s: float, svg: Path | None, *, as_json: bool) -> int:
         show = Terminal(Console(highlight=False), ttl_s)
     else:
         show = Plain(ttl_s)
-    with show if isinstance(show, Terminal) else nullcontext():
-        history, broken = play(ttl_s, show)
-    verdict = judge(history, broken)
-    show.report(verdict)
+    with ExitStack() as stack:
+        audience = _on_a_page(stack, show, ttl_s) if web else show
+        with show if isinstance(show, Terminal) else nullcontext():
+            history, broken = play(ttl_s, audience)
+        verdict = judge(history, broken)
+        audience.report(verdict)
     if svg is not None:
         save_svg(svg, history, verdict, ttl_s)
     return verdict.exit_code
+
+
+def _on_a_page(stack: ExitStack, show: "Show", ttl_s: float) -> "Show":
+    from tenure.cli.demo.web import WAIT_S, watched  # noqa: PLC0415  (only who asks for it pays)
+
+    audience, url, showing = stack.enter_context(watched(show, ttl_s))
+    click.echo(f"watch it at {url}", err=True)
+    if not showing.wait_for_somebody(WAIT_S):
+        click.echo(f"nobody has opened it within {WAIT_S:g} s: beginning all the same", err=True)
+    return audience
 
 
 def _leave_in_order() -> None:

@@ -137,7 +137,7 @@ export class Detail {
       rows.push(["Since", row.since === null ? "before anybody here looked" : time(row.since, this.context.now())]);
       rows.push(["Lease", this.lease]);
     }
-    if (row.here !== "none") rows.push(["Here", row.here === "leading" ? "this process leads" : "this process stands"]);
+    if (row.here !== "none") rows.push(["Here", row.here === "leading" ? "leads through this server" : "stands through this server"]);
     if (row.resign_asked) rows.push(["Asked", "it was asked to leave"]);
     this.facts.replaceChildren(...rows.flatMap(([term, said]) => [make("dt", {}, term), said === this.lease ? said : make("dd", {}, said)]));
   }
@@ -150,7 +150,7 @@ export class Detail {
       return;
     }
     const least = Math.min(...row.margins);
-    const by = row.margins_from === "here" ? "as this process measured" : "as seen in the store";
+    const by = row.margins_from === "here" ? "as its holder measured" : "as seen in the store";
     this.margins.replaceChildren(
       sparkline(row.margins, 240, 48),
       make("p", {}, `Last ${short(row.margins.at(-1))}, least ${short(least)} before the end of the lease, in ${plural(count, "renewal")}, ${by}.`),

@@ -85,7 +85,7 @@ export function planned(plan, width, height = 64) {
   }
   drawn.push(draw("path", { class: "rto", d: `M${fixed(x(plan.rto_s))} 10V52` }));
   const label = draw("text", { class: "rto-name", x: fixed(x(plan.rto_s)), y: 62, "text-anchor": "end" });
-  label.append(`limit ${plan.rto_s} s`);
+  label.append(`limit ${short(plan.rto_s)}`);
   plan.measured.forEach((one, at) => {
     drawn.push(titled(draw("circle", { class: one.gap_s > plan.rto_s ? "dot late" : "dot", cx: fixed(x(one.gap_s)), cy: 24 - (at % 3) * 7, r: 3 }), `${one.election}, token ${one.token}: ${short(one.gap_s)} without a leader`));
   });

@@ -78,7 +78,7 @@ export class Entry {
     mark(this.leader, "title", row.leader === null ? null : row.leader.holder);
     mark(this.leader, "class", row.leader === null ? "nobody" : null);
     say(this.here, row.here === "leading" ? "here" : "stands here");
-    mark(this.here, "title", row.here === "leading" ? "this process leads" : "this process stands");
+    mark(this.here, "title", row.here === "leading" ? "leads through this server" : "stands through this server");
     show(this.here, row.here !== "none");
     say(this.token, row.leader === null ? "–" : String(row.leader.token));
     say(this.standbys, row.resign_asked ? `${row.standbys.length}, asked to leave` : String(row.standbys.length));
