@@ -40,7 +40,7 @@ class Woken:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Every declared sink has raised its fence to this token; without sinks there was none to raise."""
+    """Every declared sink has raised its fence to this token. Not told where no sink was declared."""
 
     token: Token
     sinks: int

@@ -16,7 +16,7 @@ from tenure.office.opened import OpenStore
 from tenure.office.seat import Seat
 from tenure.office.tenant import Tenant
 from tenure.office.thread import Office
-from tenure.stores.base import CanRenewTogether, Store
+from tenure.stores.base import CanRenewTogether, Store, offers
 from tenure.timing import Timing
 
 ADVERTISE_BYTES_MAX: Final = 1024  # A URL; every standby and every status reads it.
@@ -89,7 +89,7 @@ class Desk:
         self._seated = True
         kill = self.kill if self.kill_on_overstay else None
         # Where each needs a request of its own, all at one instant would be a burst for nobody's benefit.
-        phase_ns = 0 if isinstance(store, CanRenewTogether) else randrange(self.timing.renew_every_ns)
+        phase_ns = 0 if offers(store, CanRenewTogether) else randrange(self.timing.renew_every_ns)
         like = Bid(self.election, self.holder, 0, ttl_ns, self.advertise, fenced)
         candidate = Candidate(like, self.timing, _SERIALS, phase_ns)
         return Seat(self.office, store, candidate, self.timing, tenant, kill)

@@ -117,7 +117,8 @@ class LoopSitting(Letters[Letter], Sitting):
                 except anyio.get_cancelled_exc_class() as cancelled:
                     # Task.cancel() of asyncio knows no shield. It is obeyed when the release is through, which is bounded.
                     cut_short = cancelled
-                self.body_over(stand_again=False)
+                if not self._gone:
+                    self.body_over(stand_again=False)
         if cut_short is not None:
             raise cut_short
 

@@ -23,7 +23,7 @@ from tenure.office.rounds import broken, in_time, told_of_broken_store
 from tenure.office.tenant import Tenant
 from tenure.office.term import Term
 from tenure.office.thread import Office
-from tenure.stores.base import CanAskToResign, CanProclaim, CanRenewTogether, No, Ok, Store, Unknown, outcome_of
+from tenure.stores.base import CanAskToResign, CanProclaim, CanRenewTogether, No, Ok, Store, Unknown, offers, outcome_of
 from tenure.timing import Timing
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Seat:
         self._office, self.store, self._timing, self._tenant = office, store, timing, tenant
         self.candidate, self._kill = candidate, kill
         self.crew: Crew | None = None  # in whose cohort the candidate is, or was
-        self._together = store if isinstance(store, CanRenewTogether) else None
+        self._together = store if offers(store, CanRenewTogether) else None
         self.due: int | None = None  # as an Alarm
         self.renews_at: int | None = None  # with which round
         self._tasks = _NOTHING  # what is under way, and the attempt that it answers
@@ -283,7 +283,7 @@ class Seat:
             now, until = self._office.clock.now(), self.candidate.valid_until or 0  # It may hold nothing any more.
             self._tell(facts.Renewed((outcome.bid,), max(0, until - now), now - asked_at))
             self._hear(on.Granted(effect.attempt, outcome))
-            if isinstance(self.store, CanAskToResign) and self.store.resign_asked(outcome):
+            if offers(self.store, CanAskToResign) and self.store.resign_asked(outcome):
                 self.asked_to_resign()
         elif isinstance(outcome, Ended):
             self._hear(on.Deposed(effect.grant.token))
