@@ -1,6 +1,9 @@
 """Records, facts and traits for tests."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+
+import anyio
 
 from tenure.apps.history.records import Record, Sighting
 from tenure.facts.kinds import Fact, What
@@ -32,3 +35,14 @@ def sighting(token: int, ago_s: float, watched_s: float = 100.0) -> Sighting:
 def fact(what: What, at_s: float, election: str = "jobs", holder: Holder | None = ADA, store: str = STORE) -> Fact:
     """A fact at a time after ``T0_S``, on the wall clock and on the boot clock."""
     return Fact(what, int(at_s * 1e9), T0_S + at_s, store, election, holder)
+
+
+def until(condition: Callable[[], bool], within_s: float = 60.0) -> Callable[[object], Awaitable[None]]:
+    """A body that leads until something has come to be."""
+
+    async def body(_: object) -> None:
+        with anyio.fail_after(within_s):
+            while not condition():  # noqa: ASYNC110  (what is waited for happens on another thread)
+                await anyio.sleep(0.02)
+
+    return body

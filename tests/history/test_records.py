@@ -24,7 +24,9 @@ def _tenures(draw: st.DrawFn) -> list[list[Record]]:
     found = []
     for token in draw(st.lists(st.integers(1, 200), unique=True, max_size=8)):
         begun = record(token, draw(st.sampled_from([ADA, BOB])), T0_S + token, elect_s=draw(st.none() | _SECONDS))
-        going = replace(begun, margin_min_s=draw(_SECONDS), seen_s=begun.began_s + 1, refused_count=draw(st.integers(0, 3)))
+        going = replace(
+            begun, margin_min_s=draw(_SECONDS), seen_s=begun.began_s + 1, refused_count=draw(st.integers(0, 3))
+        )
         ended = replace(going, ended_s=begun.began_s + 2, reason="resigned", seen_s=begun.began_s + 2)
         found.append([begun, going, ended][: draw(st.integers(1, 3))])
     return found
@@ -66,7 +68,9 @@ def test_two_who_were_given_one_token_are_both_kept() -> None:
 def test_after_a_thousand_tenures_the_last_are_kept_and_what_is_older_does_not_come_back() -> None:
     log: Log = ()
     for token in range(1, 1001):
-        log = merged(log, [record(token, ended_s=T0_S + token, reason="resigned", margin_min_s=5.961234, elect_s=0.123456)])
+        log = merged(
+            log, [record(token, ended_s=T0_S + token, reason="resigned", margin_min_s=5.961234, elect_s=0.123456)]
+        )
     assert [one.token for one in log] == list(range(1001 - TENURES_MAX, 1001))
     assert len(dumped(log)) < 16 * 1024 - 600  # What a process remembers of a document, and its marks.
     assert merged(log, [record(3, refused_count=1)]) == log

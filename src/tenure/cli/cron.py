@@ -88,7 +88,9 @@ def run(*, file: Path, drain_s: float, quiet: bool, as_json: bool, **where: Any)
     if urlsplit(ledger).scheme == "sqlite" != urlsplit(settings.store).scheme:
         text = "the ledger is a file of this machine: schedulers elsewhere have another record, and would run everything again"
         voice.complain("local-ledger", text)
-    service = Service(crontab, settings.store, ledger, settings.timing, drain_s, settings.accept_best_effort)
+    service = Service(
+        crontab, settings.store, ledger, settings.timing, drain_s, settings.accept_best_effort, settings.history
+    )
     return serve(service, voice)
 
 

@@ -114,6 +114,9 @@ def wait_of(wait_s: float | None, *, no_wait: bool) -> float | None:
 @click.option("--max-shards", type=int, metavar="N", help="Own at most so many.")
 @click.option("--member", metavar="NAME", help="Our name over restarts.  [default: the lowest free number]")
 @click.option("--drain", type=DURATION, help="How long a command may take to make way.  [default: 10s]")
+@click.option(
+    "--history/--no-history", default=None, help="Record who led when, for tenure history.  [default: --history]"
+)
 @click.option("--return-within", type=DURATION, help="Keep our shards for us so long when we are gone.  [default: 0s]")
 def command(  # noqa: PLR0913  (click hands every option in)
     *,
@@ -133,6 +136,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     ready_http: str | None,
     notify: bool,
     shards: int | None,
+    history: bool | None,
     quiet: bool,
     as_json: bool,
     **sharing: Any,
@@ -153,7 +157,9 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure run crawl --shards 64 -- ./crawl --part {shard}
     """
     voice = Voice(quiet=quiet, as_json=as_json)
-    settings = settings_of(store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort)
+    settings = settings_of(
+        store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort, history=history
+    )
     wait_s = wait_of(wait_s, no_wait=no_wait)
     if healthy is not None and not healthy.strip():  # A variable that was not set would pass for "always healthy".
         raise ConfigError("--healthy", repr(healthy), "must be a shell command")
@@ -172,6 +178,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
         settings.accept_best_effort,
         signs_of(ready_file, ready_http, notify=notify),
         sharding,
+        settings.history,
     )
     return supervise(job, voice)
 

@@ -20,7 +20,7 @@ from tenure.timing import Timing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KEYS: Final = ("store", "ttl", "grace", "accept_best_effort")
+KEYS: Final = ("store", "ttl", "grace", "accept_best_effort", "history")
 DEFAULT_TTL: Final = "[default: 8s; in Consul 10s]"
 _FILE_BYTES_MAX: Final = 64 * 1024  # A few keys fit many times over; a device that never ends does not.
 _READABLE_BY_OTHERS: Final = 0o044
@@ -37,6 +37,7 @@ class Settings:
     timing: Timing
     store_is_given: bool  # False: nobody named a store, so it is the user's own.
     accept_best_effort: bool = False  # whether a store will do that cannot keep all that stores promise
+    history: bool = True  # whether who led when is recorded
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg]  # older ones take no argument
@@ -75,6 +76,7 @@ def settings_of(  # noqa: PLR0913  (each by its name)
     ttl: float | None = None,
     grace: float | None = None,
     accept_best_effort: bool | None = None,
+    history: bool | None = None,
     reading: bool = False,
     otherwise: str | None = None,
 ) -> Settings:
@@ -92,7 +94,8 @@ def settings_of(  # noqa: PLR0913  (each by its name)
     if url is None:
         url = _default_store(make_folder=not reading)
     accepted = _flag("accept_best_effort", accept_best_effort, file, table)
-    return Settings(_checked(url), timing, given, accepted)
+    recorded = _flag("history", history, file, table, otherwise=True)
+    return Settings(_checked(url), timing, given, accepted, recorded)
 
 
 def _load(config: Path | None) -> tuple[Path, dict[str, Any]]:
@@ -145,7 +148,7 @@ def _seconds(key: str, option: float | None, file: Path, table: dict[str, Any]) 
     return duration_s(f"{key} in {file}", table[key]) if key in table else None
 
 
-def _flag(key: str, option: bool | None, file: Path, table: dict[str, Any]) -> bool:
+def _flag(key: str, option: bool | None, file: Path, table: dict[str, Any], *, otherwise: bool = False) -> bool:
     if option is not None:
         return option
     variable = f"TENURE_{key.upper()}"
@@ -153,7 +156,7 @@ def _flag(key: str, option: bool | None, file: Path, table: dict[str, Any]) -> b
         if said.lower() not in _TRUE | _FALSE:
             raise ConfigError(variable, said[:40], "must be 1 or 0, true or false, yes or no")
         return said.lower() in _TRUE
-    told = table.get(key, False)
+    told = table.get(key, otherwise)
     if not isinstance(told, bool):
         raise ConfigError(f"{key} in {file}", str(told)[:40], "must be true or false, without quotes")
     return told

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -14,6 +15,7 @@ from tenure.apps.cron.commands import Commands
 from tenure.apps.cron.crontab import Crontab
 from tenure.apps.cron.layout import prepare
 from tenure.apps.cron.scheduler import Cron
+from tenure.apps.history.recorder import keep
 from tenure.apps.ledger.opening import open_ledger
 from tenure.apps.run.child import CannotStart, check_command, open_standard_files
 from tenure.apps.run.reaper import SIGNALLED
@@ -37,6 +39,7 @@ class Service:
     timing: Timing
     drain_s: float
     accept_best_effort: bool = False
+    history: bool = False  # whether the tenures of schedulers are recorded; their runs are, in any case
 
 
 def serve(service: Service, voice: Voice) -> int:
@@ -75,7 +78,10 @@ class _Scheduler:
                 self._listen()
                 if ledger.kind == "sqlite":  # A server may come back. A folder that is not there was mistyped.
                     await prepare(ledger)
-                async with open_store(service.store, accept_best_effort=service.accept_best_effort) as store:
+                async with (
+                    open_store(service.store, accept_best_effort=service.accept_best_effort) as store,
+                    keep(store, elections={crontab.election}) if service.history else nullcontext(),
+                ):
                     environment = dict(os.environ) | {"TENURE_STORE": store.store.address}
                     commands = Commands(service.timing, self._voice, environment, adopts=self._are_commands)
                     self._cron = Cron(

@@ -17,7 +17,7 @@ RECORDS_MAX: Final = 10_000  # about 10 MB
 _WRITES_PER_S: Final = 20.0
 _BURST_MAX: Final = 20.0
 _BACKOFF_MIN_S, _BACKOFF_MAX_S = 0.5, 30.0
-REFUSED_BACKOFF_S: Final = 300.0  # A right that is missing is given by people.
+REFUSED_BACKOFF_MAX_S: Final = 300.0  # A right that is missing is given by people; a lock is lifted sooner.
 
 
 class Backlog:
@@ -82,9 +82,8 @@ class Pace:
 
     def failed(self, now_s: float, *, refused: bool) -> None:
         """Wait for longer each time, and not all processes for the same time."""
-        backoff_s = REFUSED_BACKOFF_S if refused else self._backoff_s
-        self._not_before_s = now_s + backoff_s * random.uniform(0.5, 1)
-        self._backoff_s = min(2 * self._backoff_s, _BACKOFF_MAX_S)
+        self._not_before_s = now_s + self._backoff_s * random.uniform(0.5, 1)
+        self._backoff_s = min(2 * self._backoff_s, REFUSED_BACKOFF_MAX_S if refused else _BACKOFF_MAX_S)
 
     def _room_at(self, now_s: float) -> float:
         return min(_BURST_MAX, self._room + (now_s - self._counted_s) * _WRITES_PER_S)

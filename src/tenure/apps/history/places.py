@@ -23,8 +23,8 @@ from tenure.stores.base import CanKeepDocuments, Store
 
 _FOLDER: Final = "tenure/history/"  # beside tenure/config/, and like it no place for documents of users
 _FOLDER_OF_LONG: Final = "tenure/history-of-long/"
-# How long a write may take, retries included. Longer than an engine needs to fail over, it would only wait where the next try can.
-_WITHIN_S: Final = 5.0
+# How long a write may take, retries included. What has failed by then is tried again later, together with what came meanwhile.
+_WITHIN_S: Final = 2.0
 _LOCK_WITHIN_S: Final = 2.0  # Who holds it writes a file of a few kilobytes.
 _FILES_MAX: Final = 1000
 _FILE_BYTES_MAX: Final = 1024 * 1024  # Many times what a log can have.

@@ -61,6 +61,7 @@ class Recorder:
         self._subscription: Subscription | None = None
         self._close_by_s: float | None = None
         self._said = False
+        self._under_way_count = 0  # records of the write that is being made
         self.written_count = 0  # writes that were made
 
     @property
@@ -105,8 +106,10 @@ class Recorder:
         if thread is not None:
             thread.join(max(0.0, close_by_s - time.monotonic()))
         with self._changed:
-            left_count = self._backlog.count
+            self._said = True  # What becomes of a write that is still under way nobody wants to know any more.
+            left_count = self._backlog.count + self._under_way_count
             self._backlog.drop_all()
+            self._backlog.dropped_count += self._under_way_count
         if left_count:
             _LOG.warning("history: %d records were not written in time, and are lost", left_count)
 
@@ -146,6 +149,7 @@ class Recorder:
                     if not self._backlog.count:
                         continue
                     election, records = self._backlog.take()
+                    self._under_way_count = len(records)
                 self._write(place, election, records)
         except (CancelledError, RuntimeError):  # The office has closed: the interpreter is leaving.
             pass
@@ -183,29 +187,34 @@ class Recorder:
         return due_s - now_s
 
     def _write(self, place: "_Place", election: str, records: list[Record]) -> None:
+        error: StoreError | ConfigError | None = None
         try:
             place.add(election, records)
-        except ConfigError as error:  # It will not do next time either.
-            self._backlog.drop(records)
-            self._say(error)
-        except StoreError as error:
-            with self._changed:
+        except (StoreError, ConfigError) as raised:
+            error = raised
+        with self._changed:
+            self._under_way_count = 0
+            now_s = time.monotonic()
+            if error is None:
+                self.written_count += 1
+                self._pace.wrote(now_s)
+            elif isinstance(error, ConfigError) or (isinstance(error, Refused) and self._close_by_s is not None):
+                self._backlog.drop(records)  # It will not do next time either, or not soon.
+            elif self._close_by_s is None or now_s < self._close_by_s:
                 self._backlog.put_back(election, records)
-                self._pace.failed(time.monotonic(), refused=isinstance(error, Refused))
+                self._pace.failed(now_s, refused=isinstance(error, Refused))
                 if self._close_by_s is not None:
                     self._changed.wait(_RETRY_CLOSING_S)
-            self._say(error)
-        else:
-            self.written_count += 1
-            self._pace.wrote(time.monotonic())
-            if self._said:
-                self._said = False
-                _LOG.info("history is recorded again")
+        self._say(error)
 
-    def _say(self, error: ConfigError | StoreError) -> None:
-        if not self._said:  # Once for each outage.
+    def _say(self, error: ConfigError | StoreError | None) -> None:
+        """Say that nothing is recorded, or that it is again: once for each outage."""
+        if error is not None and not self._said:
             self._said = True
             _LOG.warning("history is not recorded: %s", redact(str(error)))
+        elif error is None and self._said and self._close_by_s is None:
+            self._said = False
+            _LOG.info("history is recorded again")
 
 
 class _Place:

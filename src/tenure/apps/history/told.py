@@ -58,6 +58,7 @@ class TenureRecord:
     ended_between: Span | None  # of one that vanished: the instants between which it did
     gap: Span | None  # the time without a leader before it; None: it is the first known, or that was not measured
     overlaps: bool  # the one before it ended later than this began: its body overstayed, or their clocks differ
+    unrecorded: bool  # somebody else led between the one before it and this, who keeps no history
     elect_s: float | None  # of that time, from hearing that the office was free: on its own clock, and exact
     margin_min_s: float | None
     overstay_s: float | None
@@ -110,7 +111,8 @@ def told(  # noqa: PLR0913  (each by its name)
     before: Record | None = None
     for record, after in pairwise((*log, None)):
         assert record is not None
-        gap, overlaps = (None, False) if before is None else _gap(before, record, traits)
+        unrecorded = before is not None and _another_between(before, record)
+        gap, overlaps = (None, False) if before is None or unrecorded else _gap(before, record, traits)
         reason, between = record.reason, None
         if record.ended_s is None:
             if after is not None:
@@ -119,31 +121,44 @@ def told(  # noqa: PLR0913  (each by its name)
                 # Nobody has written down that it succeeded; but the store says that this one is no longer there.
                 clocks = Clocks.ONE if is_here else Clocks.TWO
                 reason, between = VANISHED, _ordered(_last_sign_s(record), now_s, clocks)
-        found.append(_told(election, record, reason, between, gap, overlaps=overlaps))
+        found.append(_told(election, record, reason, between, gap, overlaps=overlaps, unrecorded=unrecorded))
         before = record
     return found
 
 
 def _told(  # noqa: PLR0913  (each by its name)
-    election: str, record: Record, reason: str | None, between: Span | None, gap: Span | None, *, overlaps: bool
+    election: str,
+    record: Record,
+    reason: str | None,
+    between: Span | None,
+    gap: Span | None,
+    *,
+    overlaps: bool,
+    unrecorded: bool,
 ) -> TenureRecord:
     return TenureRecord(
-        election,
-        record.token,
-        record.holder,
-        record.began_s,
-        record.ended_s,
-        reason,
-        between,
-        gap,
-        overlaps,
-        record.elect_s,
-        record.margin_min_s,
-        record.overstay_s,
-        record.refused_count,
-        record.ttl_s,
-        record.advertised,
+        election=election,
+        token=record.token,
+        holder=record.holder,
+        began_s=record.began_s,
+        ended_s=record.ended_s,
+        reason=reason,
+        ended_between=between,
+        gap=gap,
+        overlaps=overlaps,
+        unrecorded=unrecorded,
+        elect_s=record.elect_s,
+        margin_min_s=record.margin_min_s,
+        overstay_s=record.overstay_s,
+        refused_count=record.refused_count,
+        ttl_s=record.ttl_s,
+        advertised=record.advertised,
     )
+
+
+def _another_between(before: Record, after: Record) -> bool:
+    """Say whether the store named another to the second one while it waited, who came after the first."""
+    return after.sighting is not None and after.sighting.token > before.token
 
 
 def stays_taken_s(record: Record, traits: Traits) -> float | None:

@@ -26,6 +26,7 @@ class Job:
     accept_best_effort: bool = False
     signs: Signs = field(default_factory=Signs)
     sharding: Terms | None = None  # None: one command, in one office
+    history: bool = False  # whether the tenures are recorded
 
     def __post_init__(self) -> None:
         if self.sharding is not None and (self.signs.file or self.signs.http):

@@ -9,9 +9,12 @@ import logging
 import os
 import signal
 import sys
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, Final
 
 import anyio
 
+from tenure.apps.history.recorder import keep
 from tenure.apps.run.child import CannotStart, check_command, open_standard_files
 from tenure.apps.run.commands import Commands
 from tenure.apps.run.exits import NO_STORE
@@ -24,6 +27,9 @@ from tenure.apps.run.running import PASSED_ON, STOPPING
 from tenure.apps.run.voice import Voice
 from tenure.errors import ConfigError, StoreError
 from tenure.office.opened import LoopStore, open_store
+
+# Each shard has a history of its own. Those of a larger set would be most of what a store keeps, and are for nobody to read.
+_SHARDS_RECORDED_MAX: Final = 100
 
 
 def supervise(job: Job, voice: Voice) -> int:
@@ -63,7 +69,10 @@ class _Supervisor:
                 self._listen()
                 await self._commands.readiness.open()
                 await self._commands.runner.start(job.words(0))
-                async with open_store(job.store, accept_best_effort=job.accept_best_effort) as store:
+                async with (
+                    open_store(job.store, accept_best_effort=job.accept_best_effort) as store,
+                    self._history(store),
+                ):
                     self._commands.readiness.standing()
                     self._commands.know(TENURE_STORE=store.store.address)
                     self._offices = self._offices_in(store)
@@ -81,6 +90,13 @@ class _Supervisor:
         if job.sharding is not None:
             return ManyOffices(job, job.sharding, store, self._commands, fitness)
         return OneOffice(job, store, self._commands, fitness, self._voice)
+
+    def _history(self, store: LoopStore) -> AbstractAsyncContextManager[Any]:
+        job = self._job
+        count = 0 if job.sharding is None else job.sharding.count
+        if not job.history or count > _SHARDS_RECORDED_MAX:
+            return nullcontext()
+        return keep(store, elections={f"{job.election}/{number}" for number in range(count)} or {job.election})
 
     # Signals
 

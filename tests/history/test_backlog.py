@@ -1,0 +1,68 @@
+"""What waits to be written: little, however long the store is away; and not all at once when it is back."""
+
+import pytest
+
+from tenure.apps.history.backlog import RECORDS_MAX, REFUSED_BACKOFF_MAX_S, Backlog, Pace
+from tests.history.making import BOB, T0_S, record
+
+
+def test_what_is_said_twice_of_a_tenure_is_written_once() -> None:
+    backlog = Backlog()
+    backlog.put("jobs", record(7))
+    backlog.put("mail", record(1))
+    backlog.put("jobs", record(7, ended_s=T0_S + 1, reason="resigned"))
+    backlog.put("jobs", record(8, BOB))
+    assert backlog.count == 3
+    assert backlog.take() == ("jobs", [record(7, ended_s=T0_S + 1, reason="resigned"), record(8, BOB)])
+    assert backlog.take() == ("mail", [record(1)])
+    assert backlog.count == 0
+
+
+def test_what_failed_waits_behind_the_others_and_is_joined_with_what_came_since() -> None:
+    backlog = Backlog()
+    backlog.put("jobs", record(7))
+    backlog.put("mail", record(1))
+    failed = backlog.take()
+    backlog.put("jobs", record(7, refused_count=2))
+    backlog.put_back(*failed)
+    assert backlog.take()[0] == "mail"
+    assert backlog.take() == ("jobs", [record(7, refused_count=2)])
+
+
+def test_beyond_its_bound_the_oldest_are_lost_and_counted() -> None:
+    backlog = Backlog()
+    for number in range(RECORDS_MAX + 10):
+        backlog.put(f"e{number}", record(number))
+    assert (backlog.count, backlog.dropped_count) == (RECORDS_MAX, 10)
+    assert backlog.take()[0] == "e10"
+    backlog.drop_all()
+    assert (backlog.count, backlog.dropped_count) == (0, 9 + RECORDS_MAX)
+
+
+def test_ten_thousand_writes_are_spread_over_minutes() -> None:
+    pace, now_s = Pace(), 1000.0
+    for _ in range(10_000):
+        now_s += pace.wait_s(now_s)
+        pace.wrote(now_s)
+    assert 480 < now_s - 1000 < 510
+
+
+def test_the_first_few_are_written_at_once() -> None:
+    pace = Pace()
+    for _ in range(20):
+        assert pace.wait_s(1000.0) == 0
+        pace.wrote(1000.0)
+    assert pace.wait_s(1000.0) > 0
+
+
+@pytest.mark.parametrize(("refused", "most_s"), [(False, 30.0), (True, REFUSED_BACKOFF_MAX_S)])
+def test_failures_are_tried_again_ever_later_and_refusals_in_minutes(refused: bool, most_s: float) -> None:
+    pace = Pace()
+    waits_s = []
+    for _ in range(14):
+        pace.failed(1000.0, refused=refused)
+        waits_s.append(pace.wait_s(1000.0))
+    assert waits_s[0] <= 0.5
+    assert most_s / 2 <= waits_s[-1] <= most_s
+    pace.wrote(2000.0)
+    assert pace.wait_s(2000.0) == 0
