@@ -52,3 +52,14 @@ class Budget:
     def total_s(self) -> float:
         """All of it."""
         return self.detect_s + self.elect_s + self.load_s + self.warm_s + self.discover_s
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """Each part by its name, in the order in which they come."""
+        return (
+            ("detect", self.detect_s),
+            ("elect", self.elect_s),
+            ("load", self.load_s),
+            ("warm", self.warm_s),
+            ("discover", self.discover_s),
+        )

@@ -1,0 +1,140 @@
+"""How many leaders a day lose the office though they live: what a shorter timeout costs. Pure.
+
+It follows from the rules of the machine (``core/candidate.py``), with D = ttl x (1 - drift) - grace:
+
+- Validity is dated from the send, and the body is told to stop D after the sending of the last renewal that was answered.
+- While all is well a renewal is sent every H, and its answer comes r later.
+- Time comes first: whoever wakes up when D has passed stops, also if an answer has come meanwhile.
+
+A pause of length p begins u after a renewal was sent; u is uniform in [0, H). It costs the office
+
+- if r <= u, so that this renewal was answered, iff u + p + r >= D: whoever wakes up renews at once, and that must be answered before D;
+- if u < r, so that the answer had not come, iff u + p >= D - H: what counts is the renewal before it.
+
+The rate of pauses longer than the one that is needed, averaged over u, is the rate of false failovers. Pauses are taken to be rare: that a
+second one falls into the moment in which the first is made good is not counted.
+
+Answers that take too long cost the office by themselves iff none of the attempts that are made before D is answered by then. An attempt
+that is silent is made again after ``Timing.answer_within_ns``; each answer is taken to be late by a lot of its own.
+``tests/plan/test_rate_on_the_machine.py`` compares both with the machine itself, in virtual time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tenure.errors import ConfigError
+from tenure.plan.delays import DAY_S, Pauses, RoundTrips
+from tenure.timing import Timing
+
+_STEPS: Final = 64  # into which a heartbeat is cut for the mean over u
+_CELLS_MAX: Final = 2048  # and the time up to D, for the attempts
+_CELLS_OF_HEARTBEAT: Final = 32
+_ATTEMPT_MAX_NS: Final = 5_000_000_000  # as ``Timing.of`` has it
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """False failovers a day, by what they are due to."""
+
+    pauses_per_day: float
+    answers_per_day: float
+
+    @property
+    def per_day(self) -> float:
+        """All of them."""
+        return self.pauses_per_day + self.answers_per_day
+
+
+def false_failovers(timing: Timing, pauses: Pauses, trips: RoundTrips) -> Rate:
+    """Return how many failovers a day there are for nothing."""
+    return Rate(
+        pauses_per_day=lost_by_pauses(timing, pauses, trips.typical_s), answers_per_day=lost_by_answers(timing, trips)
+    )
+
+
+def stop_after_s(timing: Timing) -> float:
+    """Return D: how long after the sending of the last renewal that was answered the body is told to stop."""
+    return (timing.valid_for_ns - timing.grace_ns) / 1e9
+
+
+def needed_s(timing: Timing, trip_s: float, since_sent_s: float) -> float:
+    """Return how long a pause has to be to cost the office, if it begins that long after a renewal was sent."""
+    if since_sent_s < trip_s:
+        return stop_after_s(timing) - timing.renew_every_ns / 1e9 - since_sent_s
+    return stop_after_s(timing) - trip_s - since_sent_s
+
+
+def lost_by_pauses(timing: Timing, pauses: Pauses, trip_s: float) -> float:
+    """Return how many tenures a day are lost to pauses."""
+    heartbeat_s = timing.renew_every_ns / 1e9
+    early_s = min(trip_s, heartbeat_s)
+    return (
+        _integral(timing, pauses, trip_s, 0.0, early_s) + _integral(timing, pauses, trip_s, early_s, heartbeat_s)
+    ) / heartbeat_s
+
+
+def _integral(timing: Timing, pauses: Pauses, trip_s: float, from_s: float, to_s: float) -> float:
+    width_s = (to_s - from_s) / _STEPS
+    starts = (from_s + (step + 0.5) * width_s for step in range(_STEPS))
+    return sum(pauses.per_day(max(0.0, needed_s(timing, trip_s, start_s))) for start_s in starts) * width_s
+
+
+def lost_by_answers(timing: Timing, trips: RoundTrips) -> float:
+    """Return how many tenures a day are lost because no answer came in time, though nothing stood still.
+
+    Backwards over the time since the last renewal that was answered, in cells: ``lost[i]`` is the chance that an attempt that is
+    made in cell i and all after it are late, ``ends[i]`` when the next tenure-saving attempt is made on average.
+    """
+    heartbeat_s, end_s = timing.renew_every_ns / 1e9, stop_after_s(timing)
+    cell_s = max(heartbeat_s / _CELLS_OF_HEARTBEAT, end_s / _CELLS_MAX)
+    first, count = round(heartbeat_s / cell_s), int(end_s / cell_s) + 1
+    lost, ends = [1.0] * count, [end_s] * count
+    for cell in range(count - 1, first - 1, -1):
+        at_s = cell * cell_s
+        if at_s >= end_s:
+            continue
+        late = trips.slower_than(end_s - at_s)
+        # The first is at once due, whatever failed before; from the second on it is one failure after the other.
+        waits_s = [timing.answer_within_ns(0 if cell == first else 1, (lot + 0.5) / 8) / 1e9 for lot in range(8)]
+        nexts = [min(count, max(cell + 1, round((at_s + wait_s) / cell_s))) for wait_s in waits_s]
+        lost[cell] = late * sum(1.0 if after >= count else lost[after] for after in nexts) / 8
+        unheard = trips.slower_than(waits_s[4])  # An answer that comes before the next attempt ends the cycle with this one.
+        later_s = sum(end_s if after >= count else ends[after] for after in nexts) / 8
+        ends[cell] = (1 - unheard) * at_s + unheard * later_s
+    return DAY_S / ends[first] * lost[first] if first < count else DAY_S / heartbeat_s
+
+
+def scaled(timing: Timing, factor: float) -> Timing:
+    """Return a timing with all durations longer by a factor. Raises ConfigError if no engine keeps such."""
+    grown = {
+        name: max(1, round(getattr(timing, name) * factor)) for name in ("ttl_ns", "renew_every_ns", "grace_ns")
+    }
+    attempt_ns = min(max(1, round(timing.attempt_timeout_ns * factor)), max(_ATTEMPT_MAX_NS, timing.attempt_timeout_ns))
+    return replace(timing, attempt_timeout_ns=attempt_ns, **grown)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of the curve."""
+
+    timing: Timing
+    rate: Rate
+
+    @property
+    def missed_s(self) -> float:
+        """N x H: for how long a leader is silent before others may take its office."""
+        return self.timing.misses * self.timing.renew_every_ns / 1e9
+
+
+def curve(timing: Timing, pauses: Pauses, trips: RoundTrips, count: int = 33, span: float = 4.0) -> Sequence[Point]:
+    """Return false failovers against N x H, from a ``span``-th of the chosen one to ``span`` times it; H changes, N does not."""
+    points = []
+    for number in range(count):
+        factor = span ** (2 * number / (count - 1) - 1)
+        try:
+            changed = timing if number * 2 == count - 1 else scaled(timing, factor)
+        except ConfigError:
+            continue  # Shorter than any engine keeps, or longer than anybody waits: the curve ends there.
+        points.append(Point(changed, false_failovers(changed, pauses, trips)))
+    return points
