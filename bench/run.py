@@ -27,6 +27,7 @@ import machine
 import metrics
 import mysql
 import office
+import page
 import postgresql
 import redis_store
 import serve
@@ -56,6 +57,7 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "metrics": metrics.figures,
     "mysql": mysql.figures,
     "office": office.figures,
+    "page": page.figures,
     "redis": redis_store.figures,
     "postgresql": postgresql.figures,
     "serve": serve.figures,

@@ -197,7 +197,7 @@ class Row:
             self.margins_added = MARGINS_KEPT
 
     def _margin(self, margin_s: float) -> None:
-        self.margins.append(round(margin_s, 3))
+        self.margins.append(round(margin_s, 2))
         self.margins_added += 1
         self.renewals += 1
         if self.leader is not None and not self.margins_are_ours:

@@ -108,10 +108,11 @@ class Showing:
             return _answer(start_response, "405 Method Not Allowed", _refusal("this page only shows"))
         if path == "/v1/board":
             with self._lock:
-                told = self._board.as_json()
-            return _answer(start_response, "200 OK", json.dumps(told).encode())
+                told, last = self._board.as_json(), self._last
+            body = json.dumps(told, separators=(",", ":")).encode()
+            return _answer(start_response, "200 OK", body, ("Tenure-Event-Id", str(last)))
         if path == "/v1/events":
-            return self._stream(start_response)
+            return self._stream(start_response, environ.get("HTTP_LAST_EVENT_ID", ""))
         name = INDEX if path == "/" else path.removeprefix("/assets/")
         found = asset(name) if path == "/" or path.startswith("/assets/") else None
         if found is None:
@@ -119,9 +120,9 @@ class Showing:
         start_response("200 OK", [*found.headers.items(), ("Content-Length", str(len(found.body)))])
         return [found.body]
 
-    def _stream(self, start_response: "StartResponse") -> Iterator[bytes]:
+    def _stream(self, start_response: "StartResponse", last_id: str) -> Iterator[bytes]:
         with self._lock:
-            position = self._last
+            position = min(self._last, int(last_id)) if last_id.isdecimal() else self._last
             self._streams += 1
         start_response("200 OK", _headers("text/event-stream"))
         self._opened.set()
@@ -157,6 +158,6 @@ def _refusal(detail: str) -> bytes:
     return json.dumps({"detail": detail}).encode()
 
 
-def _answer(start_response: "StartResponse", status: str, body: bytes) -> list[Any]:
-    start_response(status, [*_headers("application/json"), ("Content-Length", str(len(body)))])
+def _answer(start_response: "StartResponse", status: str, body: bytes, *more: tuple[str, str]) -> list[Any]:
+    start_response(status, [*_headers("application/json"), ("Content-Length", str(len(body))), *more])
     return [body]

@@ -175,6 +175,11 @@ export class List {
   // Keys. One stop for the Tab key in the whole list; the arrows move within it.
 
   #listen() {
+    this.table.addEventListener("click", (event) => {
+      const entry = event.target.closest(".entry > .row")?.parentElement.entry;
+      // The whole row opens, unless somebody is copying a name out of it.
+      if (entry !== undefined && (event.target.closest("button") !== null || String(getSelection()) === "")) entry.toggle();
+    });
     this.table.addEventListener("keydown", (event) => {
       const entry = event.target.closest(".entry")?.entry;
       if (entry === undefined || event.target !== entry.button || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -1,7 +1,7 @@
 // The way to the server: one stream of events, made anew whenever it breaks, with a pause that grows.
 //
 // Read by fetch and not by EventSource: that hides the comments by which a quiet server shows that it lives, and why it was
-// turned away. First the stream, then the board: what changes between the two is in the stream.
+// turned away. First the board, and then the stream from the event on that the board is up to: so nothing is between the two.
 
 const PAUSE_MIN_MS = 500;
 const PAUSE_MAX_MS = 10_000;
@@ -52,11 +52,12 @@ export class Live {
     this.stream = new AbortController();
     const signal = this.stream.signal;
     this.heard_at = Date.now();
-    const answer = await fetch("v1/events", { signal, cache: "no-store", headers: { Accept: "text/event-stream" } });
+    const last = await this.board(signal);
+    const headers = { Accept: "text/event-stream", ...(last === null ? {} : { "Last-Event-ID": last }) };
+    const answer = await fetch("v1/events", { signal, cache: "no-store", headers });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     try {
-      await this.board(signal);
       this.lost_at = null;
       this.pause_ms = PAUSE_MIN_MS;
       this.onlink({ ok: true });
@@ -75,10 +76,12 @@ export class Live {
     }
   }
 
+  // Returns which event the board is up to.
   async board(signal) {
-    const answer = await fetch("v1/board", { signal, cache: "no-store" });
+    const answer = await fetch("v1/board", { signal, credentials: "same-origin", mode: "cors" });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     this.onboard(await answer.json());
+    return answer.headers.get("Tenure-Event-Id");
   }
 
   async #event(block, signal) {

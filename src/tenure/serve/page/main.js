@@ -9,6 +9,8 @@ import { Model } from "./model.js";
 import { SHAPES, STATES, lasting } from "./words.js";
 
 const SAID_EVERY_MS = 5000; // A screen reader that is told of every change cannot be used for anything else.
+const ROWS_FIRST = 40;
+const ROWS_PER_FRAME = 120;
 const LEVELS = { bad: "bad", warn: "warn", ok: "fine", wait: "wait" };
 const COLOURS = { bad: "b3121d", warn: "b36b00", ok: "2a7d52", wait: "777777" };
 
@@ -29,6 +31,7 @@ const states = new Set();
 let scheduled = false;
 let link = { ok: false };
 let ended = null;
+let refilling = false; // The feed has a gap, which the timelines can fill.
 
 // Drawing
 
@@ -43,19 +46,24 @@ function schedule() {
 function flush() {
   scheduled = false;
   if (model.head === null) return;
-  const { dirty, gone } = model;
-  model.dirty = new Set();
-  model.gone = new Set();
+  headline(model.head.headline);
   const first = list.entries.size === 0;
+  const { gone } = model;
+  model.gone = new Set();
+  // What is wrong comes first, and the rest in the frames after: nobody waits for row 500 to read row 1.
+  const dirty = [...model.dirty].slice(0, first ? ROWS_FIRST : ROWS_PER_FRAME);
+  for (const name of dirty) model.dirty.delete(name);
   list.update(model.rows, dirty, gone);
   if (first) {
     list.measure();
     list.count();
     performance.mark("tenure-first-rows");
   }
-  headline(model.head.headline);
+  if (model.dirty.size) return schedule();
   if (model.head.instance) say(byId("where"), model.head.read_only ? `${model.head.instance}, read only` : model.head.instance);
   patchAside(model.head, model.now());
+  if (refilling) refill(model.rows, model.now());
+  refilling = false;
 }
 
 function headline({ level, text, also }) {
@@ -113,7 +121,7 @@ function age() {
 const live = new Live({
   onboard(board) {
     model.replace(board);
-    if (!link.ok) refill(model.rows, model.now());
+    refilling ||= !link.ok;
     schedule();
   },
   onchanges(changes) {
