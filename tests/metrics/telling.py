@@ -25,14 +25,21 @@ class Telling:
         self.metrics = Prometheus(elections_max=elections_max, clock=self._clock)
 
     def __call__(
-        self, what: What, *, at_s: float = 0, election: str = "jobs", holder: Holder = ADA, of_store: bool = False
+        self,
+        what: What,
+        *,
+        at_s: float = 0,
+        election: str = "jobs",
+        holder: Holder = ADA,
+        of_store: bool = False,
+        at_store: str = STORE,
     ) -> None:
         at_ns = max(self._clock.now(), int(at_s * SECOND_NS))
         self._clock.advance(at_ns - self._clock.now())
         if of_store:
-            self.metrics(Fact(what, at_ns, self.wall_s, STORE))
+            self.metrics(Fact(what, at_ns, self.wall_s, at_store))
         else:
-            self.metrics(Fact(what, at_ns, self.wall_s, STORE, election, holder))
+            self.metrics(Fact(what, at_ns, self.wall_s, at_store, election, holder))
 
     def passes(self, for_s: float) -> None:
         """Let time pass."""

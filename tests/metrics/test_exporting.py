@@ -6,7 +6,9 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import anyio
 import pytest
@@ -14,8 +16,14 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
 import tenure
-from tenure.errors import ConfigError
+from tenure.errors import ConfigError, Reason
+from tenure.facts import publish
+from tenure.facts.kinds import Elected, Left, Overstayed, RefusedStale, Stood, Suspended, Waiting
 from tenure.metrics import OpenTelemetry, Prometheus
+from tenure.metrics.catalogue import METRICS
+from tenure.model import Token
+from tenure.testing.engines.binaries import tool
+from tests.metrics.telling import Telling
 
 FORKED = """
 import os, sys
@@ -113,3 +121,76 @@ def test_structlog_writes_what_a_fact_says() -> None:
     assert [line["fact"] for line in told] == ["elected", "left"]
     assert (told[0]["token"], told[1]["reason"], told[0]["holder"]) == (1, "resigned", str(election.holder))
     assert told[0]["event"] == "structured: elected: tenure 1 begins"
+
+
+def test_a_failover_is_measured_by_who_waited() -> None:
+    metrics = Prometheus()
+    waiting = threading.Event()
+
+    def hear(fact: tenure.Fact) -> None:
+        if isinstance(fact.what, Waiting) and fact.election == "handed over":
+            waiting.set()
+
+    async def main() -> None:
+        store = tenure.MemoryStore()
+
+        async def until_somebody_waits(_: tenure.Tenure) -> None:
+            async with anyio.create_task_group() as others:
+                started.set()
+                others.start_soon(anyio.to_thread.run_sync, waiting.wait, 30)
+
+        async def nothing(_: tenure.Tenure) -> None:
+            await anyio.lowlevel.checkpoint()
+
+        started = anyio.Event()
+        async with anyio.create_task_group() as both:
+            both.start_soon(tenure.Election(store, "handed over").lead, until_somebody_waits)
+            await started.wait()
+            both.start_soon(tenure.Election(store, "handed over").lead, nothing)
+
+    with tenure.subscribe(metrics) as subscription, tenure.subscribe(hear):
+        anyio.run(main)
+        assert subscription.wait_until_told(30)
+        told = metrics.exposition()[0].decode().splitlines()
+    counted = [line for line in told if "_count{" in line and 'store="memory://"' in line]
+    counts = {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in counted}
+    assert counts["tenure_election_duration_seconds_count"] == 2
+    assert counts["tenure_leaderless_seconds_count"] == 1
+    assert counts["tenure_time_in_office_seconds_count"] == 2
+
+
+def test_what_a_subscriber_missed_is_shown_under_its_name() -> None:
+    def too_slow(_: tenure.Fact) -> None:
+        assert go_on.wait(30)
+
+    metrics, go_on = Prometheus(), threading.Event()
+    with tenure.subscribe(too_slow, kinds=(Suspended,), queue_max=1) as slow:
+        for _ in range(4):  # One is being told, one waits.
+            publish(Suspended(0))
+        shown = f'tenure_facts_dropped_total{{subscriber="{too_slow.__qualname__}"}} {float(slow.dropped)}'
+        assert slow.dropped
+        assert shown in metrics.exposition()[0].decode()
+        go_on.set()
+
+
+def test_promtool_finds_no_fault_with_a_scrape() -> None:
+    """It knows the conventions of names, units and types."""
+    told = Telling()
+    for happened in (Stood(1), Elected(Token(1), 0), Overstayed(Token(1), 1), Left(Token(1), Reason.LAPSED)):
+        told(happened)
+    told(RefusedStale("Marks", 1, 2), of_store=True)
+    command = [tool("promtool"), "check", "metrics"]
+    answer = subprocess.run(command, input=told.text(), capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout + answer.stderr) == (0, "")
+
+
+def test_the_reference_has_every_metric_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text().splitlines()
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"
+        name = metric.series[0] if len(metric.series) == 1 else metric.name
+        assert f"| `{name}` | {metric.kind.value} | {labels} | {metric.help} |" in page
+        if metric.buckets:
+            assert f"| `{name}` | {', '.join(f'{bound:g}' for bound in metric.buckets)} |" in page
+        for label in metric.labels:
+            assert any(line.startswith("| ") and f"`{label}`" in line.split(" | ")[0] for line in page), label

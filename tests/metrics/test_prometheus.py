@@ -195,7 +195,37 @@ def test_only_so_many_elections_have_a_name_and_nothing_goes_uncounted() -> None
 def test_seeing_many_elections_makes_no_more_series_than_standing_in_them() -> None:
     told = Telling(elections_max=3)
     told.metrics.saw([_status(f"e{number}", 1, BOB, waiting=0) for number in range(50)], STORE)
-    assert len([line for line in told.text().splitlines() if line.startswith("tenure_leaders_seen{")]) == 3
+    assert told.text().count("\ntenure_leaders_seen{") == 3
+
+
+def test_who_stands_is_shown_before_what_is_only_seen() -> None:
+    told = Telling(elections_max=3)
+    told(what.Stood(SECOND_NS), election="e0")
+    for _ in range(2):
+        told.metrics.saw([_status(f"e{number}", 1, BOB, waiting=0) for number in range(50)], STORE)
+        for name in ("a", "b", "c"):
+            told(what.Stood(SECOND_NS), election=name)
+        assert [told.value("waiting", store=STORE, election=name) for name in ("e0", "a", "b", "c")] == [1, 1, 1, None]
+    assert told.value("elections_folded") == 1
+
+
+def test_elections_that_were_held_once_are_not_shown(told: Telling) -> None:
+    told(what.Stood(SECOND_NS))
+    idle = [ElectionStatus(name, None, None, None, False, ()) for name in ("jobs", "order-1", "order-2")]
+    told.metrics.saw(idle, STORE)
+    assert told.text().count("\ntenure_leaders_seen{") == 1
+    assert told.of("leaders_seen") == 0
+
+
+def test_stores_that_a_program_makes_up_are_bounded() -> None:
+    told = Telling()
+    for number in range(150):
+        told(what.Elected(Token(1), 0), at_store=f"sqlite:///tenants/{number}.db")
+        told(what.StoreLost("gone"), of_store=True, at_store=f"sqlite:///tenants/{number}.db")
+    assert told.text().count("\ntenure_store_lost{") == 101
+    assert told.value("elections", store="/others", state="leading") == 50
+    assert told.value("elected_total", store="/others", election="/others") == 50
+    assert told.value("store_lost", store="/others") == 1
 
 
 def test_words_that_a_program_makes_up_are_bounded() -> None:

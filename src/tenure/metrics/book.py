@@ -59,10 +59,10 @@ class Book:
 
     def __init__(self, recorder: Recorder, elections_max: int) -> None:
         self._to = recorder
-        self.elections = Elections(elections_max)
+        self._words: dict[str, set[str]] = {}
+        self.elections = Elections(elections_max, self.store_shown)
         self.lost_since: dict[str, int | None] = {}  # by store; None: it answers
         self.findings: dict[str, Examination] = {}  # by store
-        self._words: dict[str, set[str]] = {}
         self._look_again_at = 0
 
     def hear(self, fact: Fact) -> None:
@@ -79,10 +79,12 @@ class Book:
         for status in statuses:
             seen = known.get(status.election)
             if seen is None:
+                if status.incumbent is None and not status.standbys:
+                    continue  # It was held once. A store may know as many of those as there ever were orders.
                 self._make_room(now)
                 if not self.elections.has_room():
                     continue  # It would be shown nowhere, and nothing of it is counted.
-                seen = self.elections.add(store, status.election)
+                seen = self.elections.seen(store, status.election)
             seen.seen, seen.seen_at = status, now
             if status.incumbent is not None:
                 seen.token = max(seen.token, status.incumbent.token)
@@ -90,22 +92,21 @@ class Book:
     def examined(self, found: Iterable[Finding], store: str, now: int) -> None:
         """Take note of what an examination of a store has found."""
         counted = Counter((self._word("subject", one.subject), one.level) for one in found)
-        self.findings[self._word("store", store)] = Examination(now, counted)
+        self.findings[self.store_shown(store)] = Examination(now, counted)
 
     # Of a candidate
 
     def _candidate(self, fact: Fact) -> tuple[OneElection, Candidate]:
-        one = self.elections.get(fact.store, fact.election)
-        if one is None:
+        if self.elections.get(fact.store, fact.election) is None:
             self._know(fact.store)
             self._make_room(fact.at_ns)
-            one = self.elections.add(fact.store, fact.election)
+        one = self.elections.stood_in(fact.store, fact.election)
         assert fact.holder is not None, fact
         one.gone_at = None
         candidate = one.candidates.get(fact.holder)
         if candidate is None:
             candidate = one.candidates[fact.holder] = Candidate(fact.holder)
-            self._to.count(of.ELECTED, 0, (one.store, one.shown_as))  # A rate needs the nought that it began with.
+            self._to.count(of.ELECTED, 0, one.shown)  # A rate needs the nought that it began with.
         return one, candidate
 
     def _make_room(self, now: int) -> None:
@@ -114,7 +115,7 @@ class Book:
             for one in self.elections.over(now):
                 self.elections.forget(one)
                 if one.shown_as is not OTHERS:
-                    self._to.forget(one.store, one.name)
+                    self._to.forget(*one.shown)
 
     def _stood(self, fact: Fact, _: what.Stood) -> None:
         candidate = self._candidate(fact)[1]
@@ -136,7 +137,7 @@ class Book:
         After a tenure of its own nobody can say since when the other leads, so that is no gap that was seen.
         """
         if candidate.free_since is not None and candidate.incumbent not in (None, incumbent.token):
-            self._to.observe(of.LEADERLESS, (fact.at_ns - candidate.free_since) / 1e9, (fact.store,))
+            self._to.observe(of.LEADERLESS, (fact.at_ns - candidate.free_since) / 1e9, (self.store_shown(fact.store),))
         candidate.free_since, candidate.incumbent = None, incumbent.token
 
     def _woken(self, fact: Fact, _: what.Woken) -> None:
@@ -151,15 +152,15 @@ class Book:
         candidate.leads_no_more()
         for metric, since in ((of.ELECTION_TIME, candidate.asking_since), (of.LEADERLESS, candidate.free_since)):
             if since is not None:
-                self._to.observe(metric, (fact.at_ns - since) / 1e9, (one.store,))
+                self._to.observe(metric, (fact.at_ns - since) / 1e9, (one.shown_at,))
         candidate.asking_since = candidate.free_since = None
         candidate.elected_at, candidate.elected_at_s, candidate.token = fact.at_ns, fact.at_s, elected.token
         one.token = max(one.token, elected.token)
-        self._to.count(of.ELECTED, 1, (one.store, one.shown_as))
+        self._to.count(of.ELECTED, 1, one.shown)
 
     def _renewed(self, fact: Fact, renewed: what.Renewed) -> None:
         self._know(fact.store)
-        store, margin_ns = (fact.store,), renewed.margin_ns
+        store, margin_ns = (self.store_shown(fact.store),), renewed.margin_ns
         self._to.observe(of.MARGIN, margin_ns / 1e9, store)
         self._to.observe(of.MARGIN_RATIO, margin_ns / renewed.bids[0].ttl_ns, store)
         self._to.observe(of.RENEWAL_TIME, renewed.took_ns / 1e9, store)
@@ -173,15 +174,15 @@ class Book:
     def _overstayed(self, fact: Fact, overstayed: what.Overstayed) -> None:
         one, candidate = self._candidate(fact)
         candidate.overdue_since = fact.at_ns - overstayed.late_by_ns
-        self._to.count(of.OVERSTAYS, 1, (one.store, one.shown_as))
+        self._to.count(of.OVERSTAYS, 1, one.shown)
 
     def _left(self, fact: Fact, left: what.Left) -> None:
         one, candidate = self._candidate(fact)
-        self._to.count(of.ENDED, 1, (one.store, one.shown_as, left.reason.value))
+        self._to.count(of.ENDED, 1, (*one.shown, left.reason.value))
         if candidate.elected_at is not None:
-            self._to.observe(of.IN_OFFICE, (fact.at_ns - candidate.elected_at) / 1e9, (one.store,))
+            self._to.observe(of.IN_OFFICE, (fact.at_ns - candidate.elected_at) / 1e9, (one.shown_at,))
         if candidate.overdue_since is not None:
-            self._to.count(of.OVERSTAY, (fact.at_ns - candidate.overdue_since) / 1e9, (one.store, one.shown_as))
+            self._to.count(of.OVERSTAY, (fact.at_ns - candidate.overdue_since) / 1e9, one.shown)
         candidate.leads_no_more()
         # It may stand again at once, of which nothing tells: then the office is free since, and it asks since, now.
         candidate.asking_since = candidate.free_since = fact.at_ns
@@ -197,21 +198,25 @@ class Book:
 
     # Of a store, a sink, the machine
 
+    def store_shown(self, store: str) -> str:
+        """Return what a store is shown as."""
+        return self._word("store", store)
+
     def _know(self, store: str) -> None:
         """Begin with a store."""
         if store not in self.lost_since:
             self.lost_since[store] = None
-            self._to.count(of.STORE_LOST_TIME, 0, (store,))
-            self._to.begin(store)
+            self._to.count(of.STORE_LOST_TIME, 0, (self.store_shown(store),))
+            self._to.begin(self.store_shown(store))
 
     def _seal_failed(self, fact: Fact, failed: what.SealFailed) -> None:
         if failed.warns:  # Else it is by choice that it does not lead.
-            self._to.count(of.SEAL_FAILURES, 1, (fact.store, self._word("sink", failed.sink)))
+            self._to.count(of.SEAL_FAILURES, 1, (self.store_shown(fact.store), self._word("sink", failed.sink)))
 
     def _store_failed(self, fact: Fact, failed: what.StoreFailed) -> None:
         self._know(fact.store)
         operation = self._word("operation", failed.operation)
-        self._to.count(of.STORE_ERRORS, 1, (fact.store, operation, failed.outcome.value))
+        self._to.count(of.STORE_ERRORS, 1, (self.store_shown(fact.store), operation, failed.outcome.value))
 
     def _store_lost(self, fact: Fact, _: what.StoreLost) -> None:
         self._know(fact.store)
@@ -219,7 +224,7 @@ class Book:
 
     def _store_back(self, fact: Fact, back: what.StoreBack) -> None:
         self.lost_since[fact.store] = None
-        self._to.count(of.STORE_LOST_TIME, back.gone_for_ns / 1e9, (fact.store,))
+        self._to.count(of.STORE_LOST_TIME, back.gone_for_ns / 1e9, (self.store_shown(fact.store),))
 
     def _refused_stale(self, _: Fact, refused: what.RefusedStale) -> None:
         self._to.count(of.STALE, 1, (self._word("sink", refused.sink),))

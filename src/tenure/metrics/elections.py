@@ -4,7 +4,7 @@ Names of elections are the user's, and a lock for each order is an election for 
 them are shown by name at a time. What the others count is counted under one name for all of them, which no election can have.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,12 +47,18 @@ class OneElection:
 
     store: str
     name: str
+    shown_at: str  # its store, or OTHERS
     shown_as: str  # its name, or OTHERS
     candidates: dict[Holder, Candidate] = field(default_factory=dict)
     token: int = 0
     gone_at: int | None = None  # since when nobody of this process stands
     seen: ElectionStatus | None = None
     seen_at: int = 0
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """What it is counted under."""
+        return self.shown_at, self.shown_as
 
     @property
     def leaders(self) -> list[Candidate]:
@@ -71,12 +77,15 @@ class OneElection:
 class Elections:
     """The elections of this process, by store and name."""
 
-    def __init__(self, elections_max: int) -> None:
+    def __init__(self, elections_max: int, store_shown: Callable[[str], str]) -> None:
+        """``store_shown`` says what a store is shown as: itself, or OTHERS if there are too many."""
         if elections_max < 1:
             raise ConfigError("elections_max", elections_max, "must be at least 1")
-        self._max = elections_max
+        self._max, self._store_shown = elections_max, store_shown
         self._by_store: dict[str, dict[str, OneElection]] = {}
         self._named = 0
+        # Those that nobody of this process ever stood in. Whoever stands is shown in their place.
+        self._only_seen: dict[tuple[str, str], OneElection] = {}
 
     def __iter__(self) -> Iterator[OneElection]:
         for of_store in self._by_store.values():
@@ -98,17 +107,32 @@ class Elections:
         """Say whether one more can be shown by its name."""
         return self._named < self._max
 
-    def add(self, store: str, name: str) -> OneElection:
-        """Begin with one that is not known yet; it is shown by its name if there is room."""
-        named = self.has_room()
+    def stood_in(self, store: str, name: str) -> OneElection:
+        """Return one that a candidate stands in; a new one is shown by its name if there is room."""
+        one = self.get(store, name)
+        if one is not None:
+            self._only_seen.pop((store, name), None)
+            return one
+        if not self.has_room() and self._only_seen:
+            self.forget(next(reversed(self._only_seen.values())))
+        return self._add(store, name)
+
+    def seen(self, store: str, name: str) -> OneElection:
+        """Begin with one that was only seen. Ask for room first."""
+        self._only_seen[store, name] = one = self._add(store, name)
+        return one
+
+    def _add(self, store: str, name: str) -> OneElection:
+        at = self._store_shown(store)
+        named = self.has_room() and at is not OTHERS
         self._named += named
-        made = OneElection(store, name, name if named else OTHERS)
-        self.of_store(store)[name] = made
+        self.of_store(store)[name] = made = OneElection(store, name, at, name if named else OTHERS)
         return made
 
     def forget(self, one: OneElection) -> None:
         """Know it no more."""
         del self._by_store[one.store][one.name]
+        self._only_seen.pop((one.store, one.name), None)
         self._named -= one.shown_as is not OTHERS
 
     def over(self, now: int) -> list[OneElection]:

@@ -38,8 +38,9 @@ class Ledger:
 
     def begin(self, store: str) -> None:
         """Have the distributions of a store, though nothing is in them yet: a rate needs the nought that it began with."""
-        for metric in self.buckets:
-            self._begin(metric, (store,))
+        for metric, known in self.buckets.items():
+            if (store,) not in known:
+                self._begin(metric, (store,))
 
     def forget(self, store: str, election: str) -> None:
         """Count for all others what was counted for this election."""

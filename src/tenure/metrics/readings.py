@@ -18,12 +18,16 @@ def gauges(book: Book, now: int) -> dict[Metric, Values]:
     states: Counter[Labels] = Counter()
     for one in book.elections:
         if one.candidates:
-            states[one.store, _state(one)] += 1
+            states[one.shown_at, _state(one)] += 1
         if one.shown_as is not OTHERS:
             _of_candidates(one, shown, now)
             _of_the_store(one, shown, now)
-    shown[of.ELECTIONS] = [((store, state), states[store, state]) for store in book.lost_since for state in _STATES]
-    shown[of.STORE_LOST] = [((store,), float(since is not None)) for store, since in book.lost_since.items()]
+    lost: dict[str, bool] = {}
+    for store, since in book.lost_since.items():
+        at = book.store_shown(store)
+        lost[at] = lost.get(at, False) or since is not None
+    shown[of.STORE_LOST] = [((store,), float(is_lost)) for store, is_lost in lost.items()]
+    shown[of.ELECTIONS] = [((store, state), states[store, state]) for store in lost for state in _STATES]
     shown[of.FINDINGS] = [
         ((store, subject, level.value), count)
         for store, examination in book.findings.items()
@@ -72,10 +76,10 @@ def growing(book: Book, now: int) -> Iterator[tuple[Metric, Labels, float]]:
     for one in book.elections:
         for leader in one.leaders:
             if leader.overdue_since is not None:
-                yield of.OVERSTAY, (one.store, one.shown_as), max(0, now - leader.overdue_since) / 1e9
+                yield of.OVERSTAY, one.shown, max(0, now - leader.overdue_since) / 1e9
     for store, since in book.lost_since.items():
         if since is not None:
-            yield of.STORE_LOST_TIME, (store,), max(0, now - since) / 1e9
+            yield of.STORE_LOST_TIME, (book.store_shown(store),), max(0, now - since) / 1e9
 
 
 def of_subscribers() -> dict[Metric, Values]:
