@@ -68,6 +68,9 @@ export class Entry {
     [this.spark, this.margin] = margin.children;
     this.standbys = standbys.firstChild;
     this.strip = when.firstChild;
+    // A long name is broken where people would break it. What is copied is the name alone.
+    this.title.append(...this.name.split(/(?<=\/)/).flatMap((part, at) => (at ? [make("wbr"), part] : [part])));
+    mark(this.button, "title", this.name);
     this.patch(this.row);
   }
 
@@ -77,8 +80,6 @@ export class Entry {
     mark(this.element, "data-state", row.state);
     mark(this.shape, "d", SHAPES[row.state]);
     say(this.word, state.word);
-    say(this.title, row.election);
-    mark(this.button, "title", row.election);
     say(this.why, row.why);
     show(this.why, row.why !== "" && row.state !== "ok");
     say(this.leader, row.leader === null ? "nobody" : named(row.leader.holder));
