@@ -33,6 +33,8 @@ MUTATIONS = [
     ("NoLeader", "for: 1m", "for: 15s"),
     ("NoLeader", "(tenure_waiting) == 1", "(tenure_waiting) >= 0"),
     ("NoLeader", "(tenure_leaders_seen) > 0", "(tenure_leaders_seen) > 1"),
+    ("NoLeader", "(tenure_standbys) > 0", "(tenure_standbys) >= 0"),
+    ("NoLeader", "(tenure_standbys) > 0", "(tenure_standbys) > 2"),
     ("NoLeader", "[1h]", "[5m]"),
     ("NoLeader", "== max by", ">= 0 * max by"),
     ("TwoLeaders", "(sqlite|memory)", "(memory)"),

@@ -157,10 +157,19 @@ def test_a_picture_of_the_store_tells_queue_and_leaders(told: Telling) -> None:
     assert told.of("token") == 4
     assert told.value("leaders_seen", store=STORE, election="seen") == 1
     assert told.value("leader", store=STORE, election="seen") is None  # Nobody of this process stands there.
+    assert told.value("token", store=STORE, election="seen") == 9
     told(what.Elected(Token(5), 0))
     assert told.of("leaders_seen") == 2
     told.passes(61)
     assert (told.of("queue_position"), told.of("leaders_seen")) == (None, None)
+
+
+def test_an_election_that_was_seen_first_is_counted_from_nought(told: Telling) -> None:
+    told.metrics.saw([_status("jobs", 4, BOB, waiting=2)], STORE)
+    assert told.of("elected_total") is None
+    told(what.Stood(SECOND_NS))
+    assert (told.of("elected_total"), told.store("store_lost"), told.store("leaderless_seconds_count")) == (0, 0, 0)
+    assert told.store("elections", state="waiting") == 1
 
 
 def test_what_a_doctor_finds_is_counted_by_level(told: Telling) -> None:

@@ -98,13 +98,13 @@ class Book:
 
     def _candidate(self, fact: Fact) -> tuple[OneElection, Candidate]:
         if self.elections.get(fact.store, fact.election) is None:
-            self._know(fact.store)
             self._make_room(fact.at_ns)
         one = self.elections.stood_in(fact.store, fact.election)
         assert fact.holder is not None, fact
         one.gone_at = None
         candidate = one.candidates.get(fact.holder)
         if candidate is None:
+            self._know(fact.store)
             candidate = one.candidates[fact.holder] = Candidate(fact.holder)
             self._to.count(of.ELECTED, 0, one.shown)  # A rate needs the nought that it began with.
         return one, candidate

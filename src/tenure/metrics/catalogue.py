@@ -86,7 +86,7 @@ WAITING: Final = Metric(
 TOKEN: Final = Metric(
     "token",
     Kind.GAUGE,
-    "The highest token that this process knows of: its own, or that of whom it waits for.",
+    "The highest token that this process knows of: its own, that of whom it waits for, or what the store says.",
     _ELECTION,
 )
 ELECTED: Final = Metric("elected", Kind.COUNTER, "Tenures of this process that have begun.", _ELECTION)

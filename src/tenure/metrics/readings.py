@@ -19,9 +19,11 @@ def gauges(book: Book, now: int) -> dict[Metric, Values]:
     for one in book.elections:
         if one.candidates:
             states[one.shown_at, _state(one)] += 1
-        if one.shown_as is not OTHERS:
-            _of_candidates(one, shown, now)
-            _of_the_store(one, shown, now)
+        if one.shown_as is OTHERS:
+            continue
+        stood_in, seen = _of_candidates(one, shown, now), _of_the_store(one, shown, now)
+        if one.token and (stood_in or seen):
+            shown[of.TOKEN].append((one.shown, one.token))
     lost: dict[str, bool] = {}
     for store, since in book.lost_since.items():
         at = book.store_shown(store)
@@ -45,30 +47,30 @@ def _state(one: OneElection) -> str:
     return _STATES[not one.leaders]
 
 
-def _of_candidates(one: OneElection, shown: dict[Metric, Values], now: int) -> None:
+def _of_candidates(one: OneElection, shown: dict[Metric, Values], now: int) -> bool:
     if not one.candidates and (one.gone_at is None or now - one.gone_at > GONE_AFTER_NS):
-        return
+        return False
     labels, leaders = (one.store, one.name), one.leaders
     shown[of.LEADER].append((labels, float(bool(leaders))))
     shown[of.WAITING].append((labels, float(bool(one.candidates) and not leaders)))
-    if one.token:
-        shown[of.TOKEN].append((labels, one.token))
     if leaders:
         newest = max(leaders, key=lambda leader: leader.token)
         shown[of.ELECTED_AT].append((labels, newest.elected_at_s))
         if newest.margin_least_ns is not None:
             shown[of.MARGIN_LEAST].append((labels, newest.margin_least_ns / 1e9))
+    return True
 
 
-def _of_the_store(one: OneElection, shown: dict[Metric, Values], now: int) -> None:
+def _of_the_store(one: OneElection, shown: dict[Metric, Values], now: int) -> bool:
     status = one.seen_lately(now)
     if status is None:
-        return
+        return False
     labels = one.store, one.name
     shown[of.LEADERS_SEEN].append((labels, leaders_seen(one, status)))
     shown[of.STANDBYS].append((labels, len(status.standbys)))
     if (position := queue_position(one, status)) is not None:
         shown[of.QUEUE_POSITION].append((labels, position))
+    return True
 
 
 def growing(book: Book, now: int) -> Iterator[tuple[Metric, Labels, float]]:
