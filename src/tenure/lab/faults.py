@@ -30,17 +30,22 @@ FAULTS: Final = (
     "jump",  # a clock is set
 )
 # Those that strike at an instant, and for how long at most, in units of the scale that the algorithm gives.
-_STRIKES: Final = {"partition": 12, "one-way": 12, "pause": 12, "crash": 6, "torn": 6, "jump": 8}
+_LONGEST: Final = {"partition": 12, "one-way": 12, "pause": 12, "crash": 6, "torn": 6, "jump": 8}
+STRIKES: Final = frozenset(_LONGEST)
 
 
 class Strike(NamedTuple):
-    """From ``at`` for ``for_ns``, against node ``who``. ``mask``: the group of a partition, a bit a node; or a number."""
+    """From ``at`` for ``for_ns``, against node ``who``. ``mask``: the group of a partition, a bit a node; or a number.
+
+    ``aimed``: against whoever is in charge at that instant (``World.aim``), and against ``who`` only if nobody is.
+    """
 
     at: int
     kind: str
     who: int
     for_ns: int
     mask: int = 0
+    aimed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +85,15 @@ def names_of(mask: int) -> str:
 def show_strike(strike: Strike) -> str:
     """Return a strike in words."""
     length = f" for {strike.for_ns / S:.3f} s" if strike.for_ns else ""
+    who = "who leads" if strike.aimed else name_of(strike.who)
+    group = "who leads" if strike.aimed else names_of(strike.mask)
     what = {
-        "partition": f"{names_of(strike.mask)} cut off from the others",
-        "one-way": f"nobody else hears {names_of(strike.mask)}",
-        "pause": f"{name_of(strike.who)} is paused",
-        "crash": f"{name_of(strike.who)} crashes",
-        "torn": f"{name_of(strike.who)} crashes in the middle of its next step",
-        "jump": f"the clock of {name_of(strike.who)} jumps by {strike.mask / S:+.3f} s",
+        "partition": f"{group} cut off from the others",
+        "one-way": f"nobody else hears {group}",
+        "pause": f"{who} is paused",
+        "crash": f"{who} crashes",
+        "torn": f"{who} crashes in the middle of its next step",
+        "jump": f"the clock of {who} jumps by {strike.mask / S:+.3f} s",
     }[strike.kind]
     return f"{strike.at / S:9.3f} s  {what}{'' if strike.kind == 'jump' else length}"
 
@@ -107,6 +114,8 @@ def draw(  # noqa: PLR0913  (each changes what is drawn, and has a default)
     without: Collection[str] = (),
     struck: Collection[int] | None = None,
     strikes_max: int = 6,
+    calm: int = 24,
+    aimed: float = 0.0,
 ) -> Plan:
     """Return the plan of one seed.
 
@@ -114,6 +123,8 @@ def draw(  # noqa: PLR0913  (each changes what is drawn, and has a default)
     not noticed, one that is far longer is the same as for ever. Faults last from a sixteenth of it to a dozen times it.
     ``only``: just these faults, all of them. Otherwise each is at work in half of the seeds: together they would hide each
     other, each alone would meet no other. ``struck``: the nodes that crash, pause and so on; others never do.
+    ``calm``: for how many times ``scale_ns`` the world goes on after the last fault.
+    ``aimed``: the share of strikes against whoever is in charge.
     """
     if not 0 <= seed <= SEED_MAX:
         raise ConfigError("seed", seed, f"must lie between 0 and {SEED_MAX}")
@@ -127,40 +138,43 @@ def draw(  # noqa: PLR0913  (each changes what is drawn, and has a default)
     heal_at = chance.between(16, 32) * scale_ns
     strikes: list[Strike] = []
     targets = tuple(range(nodes) if struck is None else struck)
-    for kind, longest in _STRIKES.items():
+    for kind, longest in _LONGEST.items():
         if kind in at_work:
-            strikes += _strikes(kind, longest * scale_ns, streams[kind], heal_at, targets, nodes, strikes_max)
+            drawn_strikes = _strikes(kind, longest * scale_ns, streams[kind], heal_at, targets, nodes, strikes_max)
+            strikes += [strike._replace(aimed=lot < aimed) for strike, lot in drawn_strikes]
     ppm_max = streams["drift"].pick((1_000, 50_000, 300_000))
     return Plan(
         seed=seed,
         nodes=nodes,
         delay_min_ns=delay_min_ns,
         delay_max_ns=2 * delay_min_ns,
-        loss=streams["loss"].pick((0.01, 0.05, 0.2)) if "loss" in at_work else 0.0,
-        spike=streams["delay"].pick((0.02, 0.1, 0.3)) if "delay" in at_work else 0.0,
-        spike_max_ns=streams["delay"].pick((1, 4, 16)) * scale_ns,
-        duplicate=streams["duplicate"].pick((0.02, 0.2)) if "duplicate" in at_work else 0.0,
+        loss=streams["loss"].pick((0.02, 0.1, 0.3)) if "loss" in at_work else 0.0,
+        spike=streams["delay"].pick((0.05, 0.2, 0.6)) if "delay" in at_work else 0.0,
+        spike_max_ns=streams["delay"].pick((1, 4, 16)) * scale_ns // 2,
+        duplicate=streams["duplicate"].pick((0.05, 0.4)) if "duplicate" in at_work else 0.0,
         clock_ppm=tuple(streams["drift"].between(-ppm_max, ppm_max) for _ in range(nodes))
         if "drift" in at_work
         else (),
         strikes=tuple(sorted(strikes)),
         heal_at=heal_at,
-        end_at=heal_at + 24 * scale_ns,
+        end_at=heal_at + calm * scale_ns,
     )
 
 
 def _strikes(  # noqa: PLR0913, PLR0917
     kind: str, longest_ns: int, chance: Chance, heal_at: int, targets: tuple[int, ...], nodes: int, count_max: int
-) -> list[Strike]:
+) -> list[tuple[Strike, float]]:
     found = []
     for _ in range(chance.between(1, count_max)):
         at = chance.between(0, heal_at)
-        for_ns = min(chance.between(longest_ns // 64, longest_ns), heal_at - at)
+        # Short ones are as likely as long ones: a restart that others do not notice finds what an outage does not.
+        longest_of_these_ns = longest_ns >> chance.between(0, 6)
+        for_ns = min(chance.between(longest_of_these_ns // 2, longest_of_these_ns), heal_at - at)
         who = chance.pick(targets)
         mask = chance.between(1, 2**nodes - 2)  # A group is never empty, and never all.
         if kind == "jump":
             mask = for_ns if chance.hit(0.5) else -for_ns
         elif kind == "torn":
-            mask = chance.between(0, 3)  # how many effects of the step are performed
-        found.append(Strike(at, kind, who, for_ns, mask))
+            mask = chance.between(0, 4)  # how many effects of the step are performed
+        found.append((Strike(at, kind, who, for_ns, mask), chance.lot()))
     return found

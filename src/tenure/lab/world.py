@@ -44,6 +44,7 @@ class Node:
         "number",
         "paused",
         "torn_after",
+        "torn_for_ns",
         "up",
         "world",
     )
@@ -54,6 +55,7 @@ class Node:
         self.life = 0  # How often it has been started; a timer of an earlier life does not ring in this one.
         self.disk: dict[str, Any] = {}
         self.torn_after = -1  # It dies after this many effects of its next step (the fault "torn"); -1: it does not.
+        self.torn_for_ns = 0  # and is started again after this long
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._alarm_at = self._rings_at = NEVER
         ppm = world.plan.clock_ppm
@@ -110,6 +112,11 @@ class Node:
         self.torn_after = -1
         self._backlog.clear()
         self._alarm_at = self._rings_at = NEVER
+
+    def tear(self) -> None:
+        """End it in the middle of a step: who performs effects calls this instead of the rest of them."""
+        self.crash()
+        self.world.at(self.world.now + self.torn_for_ns, self.start)
 
     def pause(self) -> None:
         """Stop it as SIGSTOP does: what arrives waits, and its clock goes on."""
@@ -191,7 +198,7 @@ class World:
         self._lot = self.chance.lot
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
-        self._stopped = False
+        self._begun = self._stopped = False
         self._spread_ns = plan.delay_max_ns - plan.delay_min_ns
         self._faulty = bool(plan.loss or plan.spike or plan.duplicate)
         self._cuts: list[frozenset[tuple[int, int]]] = []
@@ -199,6 +206,8 @@ class World:
         self.nodes: list[Node] = []
         self.nodes += [make(self, number) for number in range(plan.nodes)]
         self._deliver = [node.deliver for node in self.nodes]
+        # Who is in charge, for faults that are aimed; -1: nobody. An algorithm that has somebody in charge replaces it.
+        self.aim: Callable[[], int] = lambda: -1
 
     def at(self, instant: int, do: Callable[..., None], *arguments: Any) -> None:
         """Call ``do`` at a true instant. Equal instants keep the order in which they were asked for."""
@@ -230,7 +239,8 @@ class World:
 
     def run(self, until: int | None = None) -> list[Entry]:
         """Play the plan to its end, to ``until``, or until somebody calls ``stop``. It can be run on from there."""
-        if not self._sequence:
+        if not self._begun:
+            self._begun = True
             self._begin()
         end_at = self.plan.end_at if until is None else until
         queue = self._queue
@@ -260,6 +270,8 @@ class World:
 
     def strike(self, strike: Strike) -> None:
         """Let one fault of the plan begin, and see to its end."""
+        if strike.aimed:
+            strike = _aimed(strike, self.aim())
         node = self.nodes[strike.who]
         self.note("fault", WORLD, strike.who, show_strike(strike).partition(" s  ")[2])
         until = self.now + strike.for_ns
@@ -275,8 +287,7 @@ class World:
                 node.crash()
                 self.at(until, node.start)
             case "torn":
-                node.torn_after = strike.mask
-                self.at(until, node.start)
+                node.torn_after, node.torn_for_ns = strike.mask, strike.for_ns
             case _:
                 node.set_clock(by_ns=strike.mask)
 
@@ -314,3 +325,11 @@ class World:
             node.torn_after = -1
             node.resume()
             node.start()
+
+
+def _aimed(strike: Strike, who: int) -> Strike:
+    """Return the strike against ``who``: a group that is cut off is then that one and no other."""
+    if who < 0:
+        return strike._replace(aimed=False)
+    mask = 1 << who if strike.kind in ("partition", "one-way") else strike.mask
+    return strike._replace(aimed=False, who=who, mask=mask)

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, islice, takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tenure.sim.checkers import OF_CLOCKS, Violation, check
+from tenure.sim.cores import on_cores
 from tenure.sim.history import History, Kind
 from tenure.sim.mutants import find
 from tenure.sim.plan import SEED_MAX, Options, Plan, draw
 from tenure.sim.world import Parts, World
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 CHUNK_SEEDS: Final = 16  # About half a second of work: a progress bar that moves, and little time lost between chunks.
 OVERLAP: Final = "one-valid-tenure"
@@ -62,40 +61,4 @@ def judge_seeds(first: Options, seed_count: int | None, jobs: int, mutant: str |
             for one in chunk:
                 yield judge(one, mutant)
         return
-    yield from _on_cores(chunks, jobs, mutant)
-
-
-def _end_with_parent() -> None:
-    """Leave when the parent is gone, however it went: a worker that waits for work from nobody is an orphan."""
-    import os  # noqa: PLC0415
-    from multiprocessing import connection, parent_process  # noqa: PLC0415
-    from threading import Thread  # noqa: PLC0415
-
-    parent = parent_process()
-    assert parent is not None, "only a worker calls this"
-
-    def wait() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
-
-
-def _on_cores(chunks: Iterator[tuple[Options, ...]], jobs: int, mutant: str | None) -> Iterator[Outcome]:
-    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415  (one core does not need it)
-    from multiprocessing import get_context  # noqa: PLC0415
-
-    # Spawned, not forked: a progress bar runs on a thread of its own, and forking beside threads is not safe.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
-        pending: list[Future[list[Outcome]]] = []
-        try:
-            while True:
-                # Three chunks a core ahead: enough to keep it busy, few enough to stop soon.
-                ahead = 3 * jobs - len(pending)
-                pending += [pool.submit(judge_chunk, chunk, mutant) for chunk in islice(chunks, ahead)]
-                if not pending:
-                    return
-                yield from pending.pop(0).result()
-        finally:
-            for future in pending:
-                future.cancel()
+    yield from on_cores(partial(judge_chunk, mutant=mutant), chunks, jobs)
