@@ -20,6 +20,7 @@ import etcd
 import facts
 import fence
 import files
+import history
 import http_sink
 import imports
 import kubernetes
@@ -50,6 +51,7 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "facts": facts.figures,
     "fence": fence.figures,
     "files": files.figures,
+    "history": history.figures,
     "http_sink": http_sink.figures,
     "imports": imports.figures,
     "kubernetes": kubernetes.figures,

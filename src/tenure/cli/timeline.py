@@ -46,7 +46,8 @@ def timeline(tenures: Sequence[TenureRecord], now_s: float, width: int, marks: M
         return []
     labels = [_label(tenure) for tenure in tenures]
     label_width = max(map(len, labels))
-    facts = [_facts(tenure) for tenure in tenures]
+    columns = zip(*map(_facts, tenures), strict=True)
+    facts = list(zip(*(column for column in columns if any(column)), strict=True))
     while facts[0] and width - label_width - 4 - _width(facts) < _BAR_MIN:
         facts = [line[:-1] for line in facts]
     widths = [max(len(cell) for cell in column) for column in zip(*facts, strict=True)]
@@ -156,9 +157,13 @@ def why(tenure: TenureRecord) -> str:
 
 def _facts(tenure: TenureRecord) -> list[str]:
     """Return what stands beside a bar, the most important first."""
-    margin = "" if tenure.margin_min_s is None else f"margin {seconds(tenure.margin_min_s)}"
-    gap = "" if tenure.gap is None else f"gap {span(tenure.gap)}"
-    return [why(tenure), gap, margin]
+    return [
+        tenure.reason or "in office",
+        f"{tenure.refused_count} refused" if tenure.refused_count else "",
+        "" if tenure.overstay_s is None else f"overstay {seconds(tenure.overstay_s)}",
+        "" if tenure.gap is None else f"gap {span(tenure.gap)}",
+        "" if tenure.margin_min_s is None else f"margin {seconds(tenure.margin_min_s)}",
+    ]
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:

@@ -66,8 +66,15 @@ class InStore:
 class OnDisk:
     """Logs as files of this machine, for stores that keep no documents."""
 
-    def __init__(self, identity: str, folder: Path | None = None) -> None:
-        self._identity = identity
+    def __init__(
+        self,
+        identity: str,
+        folder: Path | None = None,
+        *,
+        files_max: int = _FILES_MAX,
+        lock_within_s: float = _LOCK_WITHIN_S,
+    ) -> None:
+        self._identity, self._files_max, self._lock_within_s = identity, files_max, lock_within_s
         self._folder = _state_folder() if folder is None else folder
 
     @property
@@ -83,7 +90,7 @@ class OnDisk:
         path = self._path(election)
         with self._told_as_unreachable():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _locked(self._folder / "lock"):
+            with _locked(self._folder / "lock", self._lock_within_s):
                 old = self._content(path)
                 new = dumped(merged(loaded(election, old), records))
                 if new != old:
@@ -107,7 +114,7 @@ class OnDisk:
     def _make_room(self) -> None:
         """Delete who was written longest ago, if there are as many as there may be."""
         files = list(self._folder.glob("*.json"))
-        if len(files) >= _FILES_MAX:
+        if len(files) >= self._files_max:
             min(files, key=lambda file: file.stat().st_mtime).unlink(missing_ok=True)
 
     @contextmanager
@@ -138,9 +145,9 @@ def _state_folder() -> Path:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, within_s: float) -> Iterator[None]:
     """Be the only one here. Never waits for long: who holds it may have been stopped."""
-    file, until_s = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), time.monotonic() + _LOCK_WITHIN_S
+    file, until_s = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), time.monotonic() + within_s
     try:
         while True:
             try:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Container, Iterable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Final, Self
 
 import anyio
@@ -239,7 +240,8 @@ class _Place:
     def leave(self) -> None:
         own, self._own, self._place = self._own, None, None
         if own is not None:
-            own.__exit__(None, None, None)
+            with suppress(StoreError, ConfigError):  # It is of no more use, whatever it says.
+                own.__exit__(None, None, None)
 
     def _open(self) -> Store:
         if not isinstance(self._given, OpenStore):
