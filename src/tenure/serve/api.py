@@ -107,7 +107,7 @@ ROUTES: Final = (
     ),
     Route(
         "POST",
-        "/v1/locks/{name+}",
+        "/v1/locks/{lock+}",
         "lock",
         "Take a lock, within wait_s. It is looked at, kept and streamed as a candidacy is.",
         standing.lock,
@@ -117,7 +117,7 @@ ROUTES: Final = (
     ),
     Route(
         "DELETE",
-        "/v1/locks/{id}",
+        "/v1/locks/{lock}",
         "unlock",
         "Give a lock back. The answer comes when it is free.",
         standing.unlock,

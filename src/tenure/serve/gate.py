@@ -15,6 +15,8 @@ from tenure.serve.answers import Fault, Receive, Scope, busy
 
 BODY_BYTES_MAX: Final = 16 * 1024  # Ten times what the longest name and address need.
 BODY_WITHIN_S: Final = 10.0
+HEAD_BYTES_MAX: Final = 16 * 1024
+_HEADERS_MAX: Final = 100
 RATE_PER_S: Final = 200.0
 # Who guesses tokens: so slowly that no token of the least length is ever found.
 _WRONG_PER_S: Final = 5.0
@@ -26,8 +28,14 @@ Headers = Mapping[bytes, bytes]
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
-    """Return the headers by name. Of one that is there twice the first counts, whatever it is."""
-    return dict(reversed(scope["headers"]))
+    """Return the headers by name. Of one that is there twice the first counts, whatever it is. Raises Fault if they are too long.
+
+    The server bounds a head that comes in parts; one that came as a whole is bounded here.
+    """
+    headers = dict(reversed(scope["headers"]))
+    if len(headers) > _HEADERS_MAX or sum(map(len, headers.values())) > HEAD_BYTES_MAX:
+        raise Fault(431, "head-too-large", f"the head has more than {HEAD_BYTES_MAX} bytes or {_HEADERS_MAX} lines")
+    return headers
 
 
 class Hosts:

@@ -14,6 +14,7 @@ _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _PATH_ABOUT: Final = {
     "election": "The name of the election. Slashes in it may be sent as they are, or as %2F.",
     "name": "The name.",
+    "lock": "The name of the lock, with slashes as elections have them; or, to give it back, its id.",
     "id": "What standing, or locking, has answered.",
 }
 _NULLABLE_TEXT: Final = {"type": ["string", "null"]}
@@ -57,7 +58,7 @@ def document_of(routes: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = _PATH_NAME.sub(r"{\1}", route.path)
-        known = paths.setdefault(_shared(paths, path), {})
+        known = paths.setdefault(path, {})
         known[route.method.lower()] = _operation(route)
         if route.method == "GET" and route.access is Access.PROBE:
             known["head"] = _operation(route) | {"operationId": f"{route.name}_head"}
@@ -75,12 +76,6 @@ def document_of(routes: Sequence[Route]) -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
-
-
-def _shared(paths: Mapping[str, Any], path: str) -> str:
-    """Return the path under which one that differs in nothing but a name stands already: OpenAPI takes them for one."""
-    blank = _PATH_NAME.sub("{}", path)
-    return next((known for known in paths if _PATH_NAME.sub("{}", known) == blank), path)
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -120,6 +115,7 @@ def _answers(route: Route) -> dict[int, str]:
     found = dict(route.answers)
     found.setdefault(400, "The request cannot be read.")
     found.setdefault(403, "The Host is not one of this sidecar, or it is read-only.")
+    found[431] = "The head is too large."
     if "{" in route.path:
         found.setdefault(404, "There is no such thing.")
     if route.access is not Access.PROBE:

@@ -56,8 +56,8 @@ class Register:
         return one
 
     def names(self) -> set[str]:
-        """Return the elections that somebody stands in here."""
-        return {one.standing.name for one in self._known.values() if not one.over}
+        """Return the elections that somebody stands in here, or did a minute ago: the store may not have been looked at since."""
+        return {one.standing.name for one in self._known.values()}
 
     def counted(self, election: str) -> tuple[int, int]:
         """Return how many stand in an election here, and how many of them lead."""

@@ -18,12 +18,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tenure.office.opened import OpenStore
 from tenure.serve.answers import Receive, Scope, Send
 from tenure.serve.app import build
+from tenure.serve.gate import HEAD_BYTES_MAX
 from tenure.serve.hub import CLIENTS_MAX
 from tenure.serve.listening import Place, forget, listen
 from tenure.serve.setup import Setup
 from tenure.serve.streaming import ABORT
 
-HEAD_BYTES_MAX: Final = 16 * 1024
 CONNECTIONS_MAX: Final = 2 * CLIENTS_MAX
 _HEAD_WITHIN_S: Final = 10.0  # A client says what it wants within this time, or has its connection closed.
 _KEEP_ALIVE_S: Final = 30  # Longer than a load balancer waits between two checks, so that it need not connect anew.

@@ -82,7 +82,7 @@ async def stream(call: Call) -> None:
 
 async def lock(call: Call) -> Reply:
     """Take a lock, or say that others hold it."""
-    name = check_name(call.path["name"], "name")
+    name = check_name(call.path["lock"], "lock")
     lock_ = Lock(call.sidecar.store, name, timing=_timing(call))
     _check_ttl(call, lock_)
     keep_s, wait_s = call.body.get("keep_s", KEEP_S), call.body.get("wait_s", 0.0)
@@ -105,7 +105,7 @@ async def lock(call: Call) -> Reply:
 
 async def unlock(call: Call) -> Reply:
     """Give a lock back, and answer when it is free."""
-    one = call.sidecar.register.get(call.path["id"], "lock")
+    one = call.sidecar.register.get(call.path["lock"], "lock")
     one.resign()
     await one.released()
     return _shown(one)

@@ -1,0 +1,123 @@
+"""Events for however many listen: in their order, from where each left off, and nobody waits for anybody."""
+
+import asyncio
+import time
+
+import pytest
+
+from tenure.serve.answers import Fault
+from tenure.serve.hub import SEND_WITHIN_S, Hub
+
+ALL: frozenset[str] = frozenset()
+
+
+def numbers(chunk: bytes | None) -> list[int]:
+    assert chunk is not None
+    return [int(line.rpartition(b"-")[2]) for line in chunk.splitlines() if line.startswith(b"id:")]
+
+
+def test_everybody_gets_what_came_after_it_joined_once_and_in_order() -> None:
+    async def main() -> None:
+        hub = Hub()
+        hub.publish("fact", {"n": 1})
+        early = hub.join(ALL, None, None)
+        hub.publish("fact", {"n": 2})
+        late = hub.join(ALL, None, None)
+        hub.publish("fact", {"n": 3})
+        assert numbers(early.take()) == [2, 3]
+        assert numbers(late.take()) == [3]
+        assert early.take() == late.take() == b""
+
+    asyncio.run(main())
+
+
+def test_who_comes_back_gets_what_it_missed_and_who_cannot_is_told_so() -> None:
+    async def main() -> None:
+        hub = Hub(kept=4)
+        hub.publish("fact", {"n": 1})
+        left_at = hub.last_id
+        for number in range(2, 6):
+            hub.publish("fact", {"n": number})
+        back = hub.join(ALL, left_at, None)
+        assert hub.missed(left_at) == b""
+        assert numbers(back.take()) == [2, 3, 4, 5]
+        for number in range(6, 20):
+            hub.publish("fact", {"n": number})
+        for gone in (left_at, "another-3", "x", hub.last_id + "0", "\x00-\u0664"):
+            assert b"event: missed" in hub.missed(gone)
+            assert hub.join(ALL, gone, None).take() == b""  # From now on.
+
+    asyncio.run(main())
+
+
+def test_who_is_too_slow_for_the_row_is_cut_off_and_the_others_are_not() -> None:
+    async def main() -> None:
+        hub = Hub(kept=4)
+        slow, quick = hub.join(ALL, None, None), hub.join(ALL, None, None)
+        for number in range(20):
+            hub.publish("fact", {"n": number})
+            assert numbers(quick.take()) == [number + 1]
+        assert slow.take() is None
+
+    asyncio.run(main())
+
+
+def test_who_does_not_read_what_it_is_sent_loses_its_connection() -> None:
+    async def main() -> None:
+        hub, cut = Hub(), list[str]()
+        stuck = hub.join(ALL, None, lambda: cut.append("stuck"))
+        fine = hub.join(ALL, None, lambda: cut.append("fine"))
+        stuck.sending_since_s = time.monotonic() - SEND_WITHIN_S - 1
+        hub.beat()
+        assert cut == ["stuck"]
+        assert (stuck.gone, fine.gone) == (True, False)
+        assert fine.take() == b": still here\n\n"
+
+    asyncio.run(main())
+
+
+def test_who_wants_one_election_hears_of_it_and_of_the_store_alone() -> None:
+    async def main() -> None:
+        hub = Hub()
+        one = hub.join(frozenset({"a"}), None, None)
+        for election in ("a", "b", "", None):
+            hub.publish("fact", {"of": election}, election)
+        assert numbers(one.take()) == [1, 3]
+
+    asyncio.run(main())
+
+
+def test_there_is_room_for_so_many_and_none_once_it_closes() -> None:
+    async def main() -> None:
+        hub = Hub(clients_max=1)
+        one = hub.join(ALL, None, None)
+        with pytest.raises(Fault, match="too-many-clients"):
+            hub.join(ALL, None, None)
+        hub.clients.discard(one)
+        hub.close()
+        with pytest.raises(Fault, match="leaving"):
+            hub.join(ALL, None, None)
+
+    asyncio.run(main())
+
+
+def test_a_storm_of_events_wakes_clients_in_bundles_and_a_single_one_at_once() -> None:
+    async def main() -> None:
+        hub = Hub()
+        clients = [hub.join(ALL, None, None) for _ in range(1000)]
+        woken = 0
+        for client in clients:
+            client.take()
+        for number in range(50):
+            hub.publish("fact", {"n": number})
+            await asyncio.sleep(0)
+            if clients[0].news.is_set():
+                woken += 1
+                for client in clients:
+                    client.take()
+        assert woken == 1  # The first, and all others after their tenth of a second.
+        async with asyncio.timeout(10):
+            await clients[0].news.wait()
+        assert numbers(clients[0].take())[-1] == 50
+
+    asyncio.run(main())

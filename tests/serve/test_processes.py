@@ -1,0 +1,182 @@
+"""Real sidecars: killed, frozen and stopped, with clients that are killed too."""
+
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenure.serve.gate import HEAD_BYTES_MAX
+from tests.processes import check_eventually, freeze
+from tests.serve.outside import BEARER, TENURE, TOKEN, Stage, events_of, raw, staged
+from tests.user import at_home
+
+# A client in another process: it stands, says its id when it leads, and goes on until it is killed.
+CLIENT = """
+import sys, httpx
+url, how = sys.argv[1:]
+client = httpx.Client(base_url=url, headers={"Authorization": "Bearer TOKEN"}, timeout=30)
+found = client.post("/v1/elections/jobs/candidacies", json={"keep_s": 2, "ttl_s": 20}).json()
+while found["state"] == "waiting":
+    found = client.get(f"/v1/candidacies/{found['id']}?wait_s=20").json()
+if how == "stream":
+    with client.stream("GET", f"/v1/candidacies/{found['id']}/stream") as stream:
+        for line in stream.iter_lines():
+            print(found["token"], flush=True)
+while True:
+    print(found["token"], flush=True)
+    found = client.get(f"/v1/candidacies/{found['id']}?wait_s=20").json()
+""".replace("TOKEN", TOKEN)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("how", ["polls", "stream"])
+def test_a_client_that_is_killed_loses_its_office_long_before_the_lease_would_end(stage: Stage, how: str) -> None:
+    sidecar = stage.start()
+    words = [sys.executable, "-c", CLIENT, sidecar.url, how]
+    client = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
+    token = int(client.stdout.readline())
+    client.kill()
+    killed_s = time.monotonic()
+    client.communicate()
+    check_eventually(lambda: sidecar.status("/leader/jobs") == 503)
+    assert time.monotonic() - killed_s < 15  # Its lease lasts 20 s, and its own time 2.
+    assert sidecar.lead("jobs")["token"] > token
+
+
+def test_a_sidecar_that_was_frozen_past_its_lease_says_so_at_its_first_answer(stage: Stage) -> None:
+    old, new = stage.start("--stand", "jobs"), stage.start("--stand", "jobs", "--no-history")
+    check_eventually(lambda: 200 in {old.status("/leader/jobs"), new.status("/leader/jobs")})
+    if old.status("/leader/jobs") != 200:
+        old, new = new, old
+    assert new.status("/leader/jobs") == 503
+    assert new.status("/standby/jobs") == 200
+    freeze(old.pid, stage.store)
+    check_eventually(lambda: new.status("/leader/jobs") == 200)
+    # What it was asked while it was frozen is what it answers first.
+    with socket.create_connection(("127.0.0.1", old.port), timeout=30) as connection:
+        connection.sendall(b"GET /leader/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        old.started.send_signal(signal.SIGCONT)
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 503"), answer
+    assert new.status("/leader/jobs") == 200
+
+
+def test_a_signal_releases_every_office_after_clients_were_told_and_another_leads_at_once(stage: Stage) -> None:
+    old = stage.start("--stand", "jobs")
+    check_eventually(lambda: old.status("/leader/jobs") == 200)
+    held = old.lead("client/s", keep_s=30, ttl_s=60)
+    new = stage.start("--stand", "jobs", "--stand", "client/s")
+    with old.client.stream("GET", f"/v1/candidacies/{held['id']}/stream") as stream:
+        told = events_of(stream.iter_lines())
+        assert next(told)[2]["state"] == "leading"
+        stopped_s = time.monotonic()
+        old.started.terminate()
+        assert next(found["reason"] for _, _, found in told if found["state"] == "lost") == "shutdown"
+    # Closing the stream says that the client has stopped, so nothing of a lease of 60 s is waited for.
+    check_eventually(lambda: new.status("/leader/client/s") == 200)
+    check_eventually(lambda: new.status("/leader/jobs") == 200)
+    said = old.started.communicate(timeout=30)[1]
+    assert time.monotonic() - stopped_s < 20
+    assert old.started.returncode == 0, said
+    assert "Traceback" not in said
+
+
+def test_a_client_that_does_not_stop_keeps_no_sidecar_from_ending(stage: Stage) -> None:
+    sidecar = stage.start("--drain", "0.5s")
+    sidecar.lead("jobs", keep_s=60, ttl_s=60)
+    begun_s = time.monotonic()
+    said = sidecar.end()
+    assert time.monotonic() - begun_s < 10
+    assert (sidecar.started.returncode, "Traceback" in said) == (0, False)
+    assert stage.start().lead("jobs")["token"] > 1
+
+
+def test_a_unix_socket_is_for_its_user_alone_and_is_taken_over_from_who_was_killed(stage: Stage) -> None:
+    path = stage.folder / "sidecar.sock"
+    killed = stage.start(listen=f"unix:{path}")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert killed.lead("jobs")["token"] == 1
+    assert "in use" in stage.refused(listen=f"unix:{path}")
+    killed.end(signal.SIGKILL)
+    again = stage.start(listen=f"unix:{path}")
+    assert again.client.get("/health", headers={"Host": "any.name"}).status_code == 200  # No browser reaches it.
+    again.end()
+    assert not path.exists()
+
+
+def test_events_are_heard_as_they_happen_and_again_from_where_one_left_off(stage: Stage) -> None:
+    sidecar = stage.start()
+    with sidecar.client.stream("GET", "/v1/events?election=jobs") as stream:
+        told = events_of(stream.iter_lines())
+        held = sidecar.lead("jobs")
+        number = next(number for number, kind, found in told if (kind, found["fact"]) == ("fact", "elected"))
+        sidecar.lead("others")
+        assert sidecar.client.delete(f"/v1/candidacies/{held['id']}").status_code == 200
+        assert {found["election"] for _, _, found in [next(told), next(told)] if "election" in found} == {"jobs"}
+    with sidecar.client.stream("GET", "/v1/events?election=jobs", headers={"Last-Event-ID": number}) as stream:
+        told = events_of(stream.iter_lines())
+        assert "left" in {found["fact"] for _, _, found in [next(told), next(told), next(told)]}
+    with sidecar.client.stream("GET", "/v1/events", headers={"Last-Event-ID": "elsewhere-7"}) as stream:
+        assert next(events_of(stream.iter_lines()))[1] == "missed"
+    with sidecar.client.stream("GET", "/v1/events") as stream:
+        assert any(kind == "board" for _, kind, _ in events_of(stream.iter_lines()))
+
+
+def test_requests_that_are_none_are_refused_and_the_sidecar_goes_on(stage: Stage) -> None:
+    sidecar = stage.start()
+    head = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    assert raw(sidecar.port, head + b"X: " + b"x" * (2 * HEAD_BYTES_MAX) + b"\r\n\r\n").startswith(b"HTTP/1.1 4")
+    assert raw(sidecar.port, head + b"".join(b"X%d: x\r\n" % n for n in range(200)) + b"\r\n").startswith(
+        b"HTTP/1.1 431"
+    )
+    assert raw(sidecar.port, b"rubbish\r\n\r\n").startswith(b"HTTP/1.1 400")
+    huge = b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n"
+    assert raw(sidecar.port, huge).startswith(b"HTTP/1.1 413")
+    chunked = b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert raw(sidecar.port, chunked + b"8000\r\n" + b" " * 0x8000 + b"\r\n").startswith(b"HTTP/1.1 413")
+    upgrade = b"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    assert raw(sidecar.port, upgrade).startswith(b"HTTP/1.1 ")
+    assert sidecar.status("/health") == 200
+    said = sidecar.end()
+    assert TOKEN not in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "listen", "word"),
+    [
+        (["--stand", "a//b"], "127.0.0.1:0", "--stand"),
+        (["--token-file", "none"], "127.0.0.1:0", "cannot be read"),
+        (["--rate", "0"], "127.0.0.1:0", "--rate"),
+        ([], "127.0.0.1", "HOST:PORT"),
+        ([], "127.0.0.1:99999", "HOST:PORT"),
+        ([], "unix:relative", "absolute path"),
+        ([], "192.0.2.1:80", "cannot be listened on"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_one_line_and_exit_code_2(
+    stage: Stage, options: list[str], listen: str, word: str
+) -> None:
+    said = stage.refused(*options, listen=listen)
+    assert word in said
+    assert TOKEN not in said
+
+
+def test_an_address_that_others_can_reach_needs_a_token_or_a_word(stage: Stage) -> None:
+    words = [str(TENURE), "serve", "--store", f"sqlite://{stage.store}", "--listen", "0.0.0.0:0"]
+    answer = subprocess.run(words, text=True, capture_output=True, env=at_home(stage.folder), timeout=30, check=False)
+    assert answer.returncode == 2
+    assert "--anybody-may-read" in answer.stderr
+    assert BEARER["Authorization"] not in answer.stderr
