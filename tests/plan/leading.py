@@ -2,7 +2,7 @@
 
 import heapq
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from tenure.core import effects as do
@@ -27,19 +27,19 @@ class Leader:
         self.now = timing.renew_every_ns * 1000
         self.lost_at: list[int] = []  # when the body was told to stop
         self.sent_at = 0  # when the last request was sent
-        self._pauses: Iterator[tuple[int, int]] = iter(())
         self._candidate = Candidate(Bid("jobs", ADA, 0, timing.ttl_ns), timing)
         self._heap: list[tuple[int, int, on.Event]] = []
         self._step(on.Stand())
 
-    def run(self, until: int, pauses: Iterator[tuple[int, int]] = iter(())) -> None:
+    def run(self, until: int, pauses: Iterable[tuple[int, int]] = ()) -> None:
         """Go on until an instant, but stand still from the begin to the end of each of ``pauses``, which do not overlap."""
-        begins, ends = next(pauses, (until, until))
+        coming = iter(pauses)
+        begins, ends = next(coming, (until, until))
         while True:
             wake_at = self._candidate.wake_at
             due = min(self._heap[0][0] if self._heap else until, until if wake_at is None else wake_at)
             while due >= ends and ends < until:
-                begins, ends = next(pauses, (until, until))
+                begins, ends = next(coming, (until, until))
             at = ends if begins <= due < ends else due
             if at >= until:
                 self.now = until

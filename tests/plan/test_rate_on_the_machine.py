@@ -5,11 +5,11 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from tests.plan.leading import Leader
 
 from tenure.plan.delays import DAY_S, SeenPauses, Tail, Ways
 from tenure.plan.rate import lost_by_answers, lost_by_pauses, needed_s
 from tenure.timing import Timing
+from tests.plan.leading import Leader
 
 TIMINGS = {
     "as shipped": Timing.of(),

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "status": ("tenure.cli.status", "Show who leads."),
     "watch": ("tenure.cli.watch", "Tell every change of leader."),
     "history": ("tenure.cli.history", "Show who led when, and how long nobody did."),
+    "plan": ("tenure.cli.plan", "Say whether a failover fits an RTO, and what a shorter timeout costs."),
     "resign": ("tenure.cli.resign", "Ask a leader to leave office."),
     "serve": ("tenure.cli.serve", "Serve elections over HTTP: for load balancers, any language, and people."),
     "metrics": ("tenure.cli.metrics", "Print alert rules, a dashboard, and which metrics there are."),
@@ -141,6 +142,7 @@ def tenure(ctx: click.Context) -> None:
       tenure history billing/close               show who led when, and how long nobody did
       tenure resign billing/close --wait 30s     have the leader step down
       tenure doctor --store etcd://h1,h2,h3      see whether elections will work there
+      tenure plan --rto 30s                      see whether a failover takes longer than it may
       tenure sim --seeds 500                     attack the machine with 500 random worlds
     """
     if ctx.invoked_subcommand is None:

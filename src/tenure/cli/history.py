@@ -13,7 +13,7 @@ from tenure.apps.history.told import Clocks, TenureRecord, last
 from tenure.cli import reading
 from tenure.cli.completion import election_names
 from tenure.cli.output import aligned, is_terminal, shown
-from tenure.cli.settings import DURATION, settings_of, store_options
+from tenure.cli.settings import DURATION, Settings, settings_of, store_options
 from tenure.cli.timeline import ASCII, BLOCKS, Part, instant, lasted, seconds, span, timeline, why
 from tenure.errors import ConfigError, redact
 from tenure.office.desk import check_name
@@ -67,13 +67,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     if rto_s <= 0:
         raise ConfigError("--rto", f"{rto_s:g} s", "must be more than 0")
     settings = settings_of(store=store, config=config, accept_best_effort=accept_best_effort, reading=True)
-    address = reading.address_of(settings)
-    with reading.reading(settings) as opened:
-        if opened is None:
-            raise ConfigError("ELECTION", shown(election), f"was never held: {address} has no elections yet")
-        found = concluded(opened.store, reading.ask(opened, "history", ask(opened.store, election)))
-        if not found.tenures and found.incumbent is None:
-            _check_known(opened, election)
+    found, address = history_of(settings, election)
     tenures = last(found.tenures, last_count)
     told = report(tenures, found.traits, rto_s)
     if as_json:
@@ -85,6 +79,18 @@ def command(  # noqa: PLR0913  (click hands every option in)
     else:
         click.echo(_columns(tenures, found.at_s))
         click.echo("\n".join(["", *_report(told)]))
+
+
+def history_of(settings: Settings, election: str) -> tuple[History, str]:
+    """Return what is recorded of an election, and the store's address. Raises ConfigError if it was never held."""
+    address = reading.address_of(settings)
+    with reading.reading(settings) as opened:
+        if opened is None:
+            raise ConfigError("ELECTION", shown(election), f"was never held: {address} has no elections yet")
+        found = concluded(opened.store, reading.ask(opened, "history", ask(opened.store, election)))
+        if not found.tenures and found.incumbent is None:
+            _check_known(opened, election)
+    return found, address
 
 
 def _check_known(opened: OpenStore, election: str) -> None:

@@ -19,6 +19,7 @@ that is silent is made again after ``Timing.answer_within_ns``; each answer is t
 ``tests/plan/test_rate_on_the_machine.py`` compares both with the machine itself, in virtual time.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -28,6 +29,9 @@ from tenure.plan.delays import DAY_S, Pauses, RoundTrips
 from tenure.timing import Timing
 
 _STEPS: Final = 64  # into which a heartbeat is cut for the mean over u
+_STEPS_OF_TRIP: Final = 8  # and the round trip at its begin
+_LOTS: Final = 8  # how finely the spread of the time between attempts is looked at
+_NEGLIGIBLE_PER_DAY: Final = 1e-9  # once in a million years or so
 _CELLS_MAX: Final = 2048  # and the time up to D, for the attempts
 _CELLS_OF_HEARTBEAT: Final = 32
 _ATTEMPT_MAX_NS: Final = 5_000_000_000  # as ``Timing.of`` has it
@@ -69,14 +73,13 @@ def lost_by_pauses(timing: Timing, pauses: Pauses, trip_s: float) -> float:
     """Return how many tenures a day are lost to pauses."""
     heartbeat_s = timing.renew_every_ns / 1e9
     early_s = min(trip_s, heartbeat_s)
-    return (
-        _integral(timing, pauses, trip_s, 0.0, early_s) + _integral(timing, pauses, trip_s, early_s, heartbeat_s)
-    ) / heartbeat_s
+    early = _integral(timing, pauses, trip_s, (0.0, early_s), _STEPS_OF_TRIP)
+    return (early + _integral(timing, pauses, trip_s, (early_s, heartbeat_s), _STEPS)) / heartbeat_s
 
 
-def _integral(timing: Timing, pauses: Pauses, trip_s: float, from_s: float, to_s: float) -> float:
-    width_s = (to_s - from_s) / _STEPS
-    starts = (from_s + (step + 0.5) * width_s for step in range(_STEPS))
+def _integral(timing: Timing, pauses: Pauses, trip_s: float, over: tuple[float, float], steps: int) -> float:
+    width_s = (over[1] - over[0]) / steps
+    starts = (over[0] + (step + 0.5) * width_s for step in range(steps))
     return sum(pauses.per_day(max(0.0, needed_s(timing, trip_s, start_s))) for start_s in starts) * width_s
 
 
@@ -84,32 +87,33 @@ def lost_by_answers(timing: Timing, trips: RoundTrips) -> float:
     """Return how many tenures a day are lost because no answer came in time, though nothing stood still.
 
     Backwards over the time since the last renewal that was answered, in cells: ``lost[i]`` is the chance that an attempt that is
-    made in cell i and all after it are late, ``ends[i]`` when the next tenure-saving attempt is made on average.
+    made in cell i and all after it are late, ``ends[i]`` when the attempt that is answered is made, on average.
     """
     heartbeat_s, end_s = timing.renew_every_ns / 1e9, stop_after_s(timing)
+    # The first two attempts at their latest: where already these are never both late, the rest need not be looked at.
+    at_most = trips.slower_than(end_s - heartbeat_s) * trips.slower_than(max(0.0, end_s - 2 * heartbeat_s))
+    if at_most * DAY_S / heartbeat_s < _NEGLIGIBLE_PER_DAY:
+        return at_most * DAY_S / heartbeat_s
     cell_s = max(heartbeat_s / _CELLS_OF_HEARTBEAT, end_s / _CELLS_MAX)
-    first, count = round(heartbeat_s / cell_s), int(end_s / cell_s) + 1
+    first, count = round(heartbeat_s / cell_s), math.ceil(end_s / cell_s)
+    # The first answer is waited for as long as any that follows no failure, those after it as after one.
+    waits = [[timing.answer_within_ns(failed, (lot + 0.5) / _LOTS) / 1e9 for lot in range(_LOTS)] for failed in (0, 1)]
+    unheard = trips.slower_than(waits[0][_LOTS // 2])  # Any other is answered before it is made again.
     lost, ends = [1.0] * count, [end_s] * count
     for cell in range(count - 1, first - 1, -1):
-        at_s = cell * cell_s
-        if at_s >= end_s:
-            continue
-        late = trips.slower_than(end_s - at_s)
-        # The first is at once due, whatever failed before; from the second on it is one failure after the other.
-        waits_s = [timing.answer_within_ns(0 if cell == first else 1, (lot + 0.5) / 8) / 1e9 for lot in range(8)]
-        nexts = [min(count, max(cell + 1, round((at_s + wait_s) / cell_s))) for wait_s in waits_s]
-        lost[cell] = late * sum(1.0 if after >= count else lost[after] for after in nexts) / 8
-        unheard = trips.slower_than(waits_s[4])  # An answer that comes before the next attempt ends the cycle with this one.
-        later_s = sum(end_s if after >= count else ends[after] for after in nexts) / 8
-        ends[cell] = (1 - unheard) * at_s + unheard * later_s
-    return DAY_S / ends[first] * lost[first] if first < count else DAY_S / heartbeat_s
+        later = [cell + max(1, round(wait_s / cell_s)) for wait_s in waits[cell > first]]
+        in_time = [after for after in later if after < count]
+        too_late = len(later) - len(in_time)
+        late = trips.slower_than(end_s - cell * cell_s)
+        lost[cell] = late * (too_late + sum(lost[after] for after in in_time)) / _LOTS
+        then_s = (too_late * end_s + sum(ends[after] for after in in_time)) / _LOTS
+        ends[cell] = (1 - unheard) * cell * cell_s + unheard * then_s
+    return DAY_S / ends[first] * lost[first]
 
 
 def scaled(timing: Timing, factor: float) -> Timing:
     """Return a timing with all durations longer by a factor. Raises ConfigError if no engine keeps such."""
-    grown = {
-        name: max(1, round(getattr(timing, name) * factor)) for name in ("ttl_ns", "renew_every_ns", "grace_ns")
-    }
+    grown = {name: max(1, round(getattr(timing, name) * factor)) for name in ("ttl_ns", "renew_every_ns", "grace_ns")}
     attempt_ns = min(max(1, round(timing.attempt_timeout_ns * factor)), max(_ATTEMPT_MAX_NS, timing.attempt_timeout_ns))
     return replace(timing, attempt_timeout_ns=attempt_ns, **grown)
 
@@ -127,7 +131,7 @@ class Point:
         return self.timing.misses * self.timing.renew_every_ns / 1e9
 
 
-def curve(timing: Timing, pauses: Pauses, trips: RoundTrips, count: int = 33, span: float = 4.0) -> Sequence[Point]:
+def curve(timing: Timing, pauses: Pauses, trips: RoundTrips, count: int = 65, span: float = 4.0) -> Sequence[Point]:
     """Return false failovers against N x H, from a ``span``-th of the chosen one to ``span`` times it; H changes, N does not."""
     points = []
     for number in range(count):

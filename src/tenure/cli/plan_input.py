@@ -1,0 +1,150 @@
+"""What people give to ``tenure plan``: rates, round trips between regions, and logs of pauses."""
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tenure.apps.durations import duration_s
+from tenure.errors import ConfigError
+from tenure.plan.delays import Pauses, RoundTrips, SeenPauses, SeenRoundTrips
+from tenure.plan.profiles import DEFAULT, Profile, profile_of
+from tenure.plan.whole import Disturbed
+from tenure.plan.words import seconds_in_words
+
+if TYPE_CHECKING:
+    from tenure.plan.pauselog import Log
+
+_DAY_S: Final = 86_400.0
+_RATE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*/\s*(.+)")
+_PER_S: Final = {
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+}
+_PERIODS_S: Final = _PER_S | {
+    "d": _DAY_S,
+    "day": _DAY_S,
+    "week": 7 * _DAY_S,
+    "month": 30 * _DAY_S,
+    "year": 365.25 * _DAY_S,
+}
+_FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+def target_of(text: str) -> float:
+    """Return how many false failovers a day are wanted at most: 1/30d, 2/week."""
+    found = _RATE.fullmatch(text.strip())
+    rule = "must be a number and a time, such as 1/30d, 2/week or 1/year"
+    if found is None:
+        raise ConfigError("--target", text[:40], rule)
+    count, period = float(found[1]), found[2].strip()
+    try:
+        period_s = _PERIODS_S.get(period) or duration_s("--target", period)
+    except ConfigError:
+        raise ConfigError("--target", text[:40], rule) from None
+    if not count > 0 or not period_s > 0:
+        raise ConfigError("--target", text[:40], "must be more than 0: no timeout makes them impossible")
+    return count / period_s * _DAY_S
+
+
+def ops_of(text: str) -> float:
+    """Return how many operations a second there are: 5000/s, 30/min, 5000."""
+    found = _RATE.fullmatch(text.strip())
+    try:
+        return float(text) if found is None else float(found[1]) / _PER_S[found[2].strip()]
+    except (ValueError, KeyError):
+        raise ConfigError("--ops", text[:40], "must be a rate such as 5000/s, 300/min or 10/h") from None
+
+
+def cost_of(text: str) -> float:
+    """Return what one operation takes: 400us, 1.5ms. Most are too short for the durations that other options have."""
+    number, is_short, _ = text.strip().partition("us")
+    try:
+        return float(number) * 1e-6 if is_short and text.strip().endswith("us") else duration_s("--op-cost", text)
+    except ValueError:
+        raise ConfigError("--op-cost", text[:40], "must be a duration such as 400us, 1.5ms or 0.2s") from None
+
+
+def pair_of(text: str) -> tuple[str, str, float]:
+    """Return two regions and the round trip between them: eu-us=80ms, or us-east-1:eu-west-1=80ms."""
+    names, is_said, trip = text.partition("=")
+    parts = [part.strip() for part in (names.split(":") if ":" in names else names.split("-"))]
+    if not is_said or len(parts) != 2 or not all(parts):  # noqa: PLR2004  (two regions)
+        rule = "must be two regions and a round trip: eu-us=80ms, or us-east-1:eu-west-1=80ms where names have hyphens"
+        raise ConfigError("--rtt", text[:60], rule)
+    trip_s = duration_s("--rtt", trip)
+    if not trip_s > 0:
+        raise ConfigError("--rtt", text[:60], "must be more than 0")
+    return parts[0], parts[1], trip_s
+
+
+def disturbed_by(
+    *, profile: str | None, pauses: Path | None, over_s: float | None, rtts: Path | None, unit: str
+) -> Disturbed:
+    """Return what disturbs a leader: by logs, and by a profile for what there is no log of."""
+    place = profile_of(profile or DEFAULT)
+    if pauses is None and rtts is None:
+        if over_s is not None:
+            raise ConfigError(
+                "--pauses-over", f"{over_s:g} s", "says over what time --pauses were collected: give both"
+            )
+        return Disturbed.by_profile(place.name)
+    stalls: Pauses = place
+    trips: RoundTrips = place.trips
+    told, rarest_per_day = [], None
+    if pauses is not None:
+        log = _read(pauses, "--pauses", unit)
+        if log.kind is not None and log.kind.value == "round trips":
+            if rtts is not None:
+                raise ConfigError("--pauses", pauses, "is a log of round trips, as --rtts is")
+            rtts, pauses = pauses, None
+        else:
+            seen = _seen(log, over_s, pauses)
+            stalls, rarest_per_day = seen, seen.rarest_per_day
+            longest = seconds_in_words(log.durations_s[-1])
+            told.append(f"{len(log.durations_s)} pauses in {seconds_in_words(seen.over_s)}, the longest {longest}")
+    if rtts is not None:
+        log = _read(rtts, "--rtts", unit)
+        seen_trips = SeenRoundTrips(log.durations_s)
+        trips = seen_trips
+        told.append(f"{len(log.durations_s)} round trips, every second within {seconds_in_words(seen_trips.typical_s)}")
+    told += _assumed(place, pauses_seen=rarest_per_day is not None, trips_seen=rtts is not None)
+    return Disturbed(stalls, trips, "; ".join(told), is_assumed=False, rarest_per_day=rarest_per_day)
+
+
+def _assumed(place: Profile, *, pauses_seen: bool, trips_seen: bool) -> Iterable[str]:
+    if not pauses_seen:
+        yield f"pauses by profile {place.name}"
+    if not trips_seen:
+        yield f"round trips by profile {place.name}"
+
+
+def _seen(log: "Log", over_s: float | None, file: Path) -> SeenPauses:
+    span_s = log.span_s if over_s is None else over_s
+    if span_s is None:
+        rule = "has no instants in it: say over what time it was collected, e.g. --pauses-over 24h"
+        raise ConfigError("--pauses", file, rule)
+    return SeenPauses(log.durations_s, span_s)
+
+
+def _read(file: Path, setting: str, unit: str) -> "Log":
+    from tenure.plan.pauselog import read  # noqa: PLC0415  (its patterns take longer than the rest of a plan)
+
+    try:
+        if str(file) == "-":
+            return read(sys.stdin, setting, unit)
+        with file.open(encoding="utf-8") as opened:
+            if file.is_file() and file.stat().st_size > _FILE_BYTES_MAX:
+                raise ConfigError(setting, file, f"must have at most {_FILE_BYTES_MAX // 2**20} MiB")
+            return read(opened, setting, unit)
+    except UnicodeDecodeError as error:
+        raise ConfigError(setting, file, f"is no text: {error.reason} at byte {error.start}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it.
+        raise ConfigError(setting, file, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None

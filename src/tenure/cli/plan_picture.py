@@ -1,0 +1,97 @@
+"""A plan's two pictures on a terminal: where the time goes, and what a shorter timeout costs. Pure: lines of text."""
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tenure.plan.budget import Budget
+from tenure.plan.charts import RAREST_PER_DAY
+from tenure.plan.rate import Point
+from tenure.plan.words import rate_in_words
+
+_LABEL: Final = 16
+_ROWS: Final = 11
+
+
+class Marks(NamedTuple):
+    """What is drawn with."""
+
+    bar: str
+    reserve: str
+    limit: str
+    curve: str
+    chosen: str
+    axis: str
+    corner: str
+    below: str
+
+
+BLOCKS: Final = Marks("█", "░", "┊", "•", "◆", "│", "└", "─")
+ASCII: Final = Marks("#", ".", "|", "*", "@", "|", "+", "-")
+
+
+def bars(budget: Budget, rto_s: float, unnoticed_s: float, width: int, marks: Marks) -> list[str]:
+    """Return one line for each part, one after the other in time, and one for all of them beside the RTO."""
+    room = max(10, width - _LABEL - 1)
+    longest_s = max(budget.total_s + unnoticed_s, rto_s)
+    limit = round(rto_s / longest_s * room)
+
+    def cell(at_s: float) -> int:
+        return round(at_s / longest_s * room)
+
+    def line(name: str, told: str, drawn: str) -> str:
+        cells = drawn.ljust(room + 1)
+        cells = cells[:limit] + marks.limit + cells[limit + 1 :] if cells[limit] == " " else cells
+        return f"{name:<9}{told:>6} {cells}".rstrip()
+
+    lines, at_s = [], 0.0
+    for name, part_s in budget.parts:
+        begin = cell(at_s)
+        at_s += part_s
+        length = max(cell(at_s) - begin, 1 if part_s else 0)
+        lines.append(line(name, f"{part_s:.3g} s", " " * begin + marks.bar * length))
+    end = cell(budget.total_s)
+    reserve = marks.reserve * (cell(budget.total_s + unnoticed_s) - end)
+    lines.append(line("total", f"{budget.total_s:.4g} s", marks.bar * end + reserve))
+    words = f"RTO {rto_s:g} s"
+    lines.append(" " * (_LABEL + max(0, min(limit + 1 - len(words), room))) + words)
+    return lines
+
+
+def curve(points: Sequence[Point], chosen: Point, width: int, marks: Marks) -> list[str]:
+    """Return false failovers against N x H, both by powers of ten, with the chosen point."""
+    shown = [point for point in points if point.rate.per_day >= RAREST_PER_DAY]
+    if not shown:
+        return [
+            f"nowhere from {points[0].missed_s:.3g} s to {points[-1].missed_s:.3g} s more often than {rate_in_words(RAREST_PER_DAY)}"
+        ]
+    room = max(20, width - _LABEL - 1)
+    rates = [math.log10(point.rate.per_day) for point in shown]
+    top, bottom = max(rates), min(rates)
+    if top - bottom < 0.1:  # noqa: PLR2004  (a level line: it needs some height all the same)
+        top, bottom = top + 0.5, bottom - 0.5
+    from_s, to_s = math.log(points[0].missed_s), math.log(points[-1].missed_s)
+
+    def column(missed_s: float) -> int:
+        return round((math.log(missed_s) - from_s) / (to_s - from_s) * (room - 1))
+
+    def row(per_day: float) -> int:
+        height = (math.log10(max(per_day, 10**bottom)) - bottom) / (top - bottom)
+        return round((1 - height) * (_ROWS - 1))
+
+    cells = [[" "] * room for _ in range(_ROWS)]
+    for point in shown:
+        cells[row(point.rate.per_day)][column(point.missed_s)] = marks.curve
+    cells[row(chosen.rate.per_day)][column(chosen.missed_s)] = marks.chosen
+    lines = []
+    for number, line in enumerate(cells):
+        label = rate_in_words(10 ** (top - (top - bottom) * number / (_ROWS - 1))) if number % 2 == 0 else ""
+        lines.append(f"{label:>{_LABEL - 2}} {marks.axis}{''.join(line)}".rstrip())
+    lines.append(" " * (_LABEL - 1) + marks.corner + marks.below * room)
+    scale = [" "] * room
+    for missed_s in (points[0].missed_s, chosen.missed_s, points[-1].missed_s):
+        words = f"{missed_s:.3g} s"
+        at = max(0, min(column(missed_s) - len(words) // 2, room - len(words)))
+        scale[at : at + len(words)] = words
+    lines.append(" " * _LABEL + "".join(scale).rstrip())
+    return lines
