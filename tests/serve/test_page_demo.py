@@ -41,7 +41,7 @@ def test_a_browser_sees_a_leader_frozen_succeeded_and_refused_and_another_killed
         headline = page.get_by_role("heading", level=1)
         expect(headline).to_have_text("The only election has a leader")
         expect(headline).to_have_text("The only election has two leaders")
-        row = page.locator(".entry:has(.name:text-is('demo/invoices'))")
+        row = page.locator(".entry:has(.opens[title='demo/invoices'])")
         expect(row.locator(".why")).to_have_text(
             re.compile(r"A/\d+ still works with token 1, though [BC]/\d+ leads with 2\.")
         )
@@ -50,7 +50,7 @@ def test_a_browser_sees_a_leader_frozen_succeeded_and_refused_and_another_killed
         expect(row.locator(".marks")).to_contain_text("The ledger refused a write with token 1: it has seen 2.")
         expect(row.locator(".marks")).to_contain_text("is killed by SIGKILL, about to pay invoice 6 with token 2.")
         expect(row.locator(".tenures tbody tr")).to_have_count(3)
-        other = page.locator(".entry:has(.name:text-is('demo/invoices-without-fence'))")
+        other = page.locator(".entry:has(.opens[title='demo/invoices-without-fence'])")
         expect(other.locator(".state")).to_contain_text("two leaders")
         over = "The demo is over. The fence held. Without it the same program corrupted its ledger."
         expect(page.get_by_role("alert")).to_have_text(over)

@@ -100,6 +100,7 @@ def test_a_leader_that_is_killed_is_seen_to_be_succeeded(browser: Browser, tmp_p
             expect(page.get_by_role("heading", level=1)).to_have_text("The only election has a leader")
             row.locator(".opens").click()
             expect(row.locator(".tenures tbody tr")).to_have_count(2)
+            assert row.locator(".tenures tbody tr td:nth-child(1)").all_inner_texts() == ["2", "1"]
 
 
 def test_a_page_finds_its_server_again_after_a_restart(browser: Browser, tmp_path: Path) -> None:
@@ -116,7 +117,8 @@ def test_a_page_finds_its_server_again_after_a_restart(browser: Browser, tmp_pat
             expect(page.get_by_role("alert")).to_be_hidden()
             expect(page.locator("#link-text")).to_have_text("live")
             expect(page.locator(".entry")).to_have_count(2)
-            expect(page.locator(".entry:has(.name:text-is('jobs')) .token")).to_have_text("2")
+            expect(page.locator(".entry:has(.opens[title='jobs']) .token")).to_have_text("2")
+            assert page.locator(".is-old").count() == 0
 
 
 def test_a_leader_is_asked_to_resign_by_who_has_the_token(browser: Browser, tmp_path: Path) -> None:

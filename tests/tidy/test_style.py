@@ -34,7 +34,7 @@ def tracked_files() -> list[Path]:
     return sorted({ROOT / line for line in listing.splitlines() if (ROOT / line).is_file()})
 
 
-TRACKED = tracked_files()
+TRACKED = [path for path in tracked_files() if path.suffix != ".png"]  # Pictures have no words in them.
 PYTHON = [path for path in TRACKED if path.suffix == ".py"]
 SOURCE = [path for path in PYTHON if path.is_relative_to(ROOT / "src")]
 
