@@ -1,0 +1,3 @@
+module example.org/leader
+
+go 1.21
