@@ -215,6 +215,26 @@ def test_nodes_of_the_store_are_shown_with_what_a_quorum_is() -> None:
     assert told["headline"]["also"] == ["1 of 3 nodes of the store down"]
 
 
+def test_a_picture_that_is_older_than_what_this_process_knows_changes_nothing() -> None:
+    made = board()
+    made.heard(fact(Elected(Token(5), 0), T0_S, "jobs", ADA))
+    made.saw([status("jobs", None, standbys=(BOB,))], T0_S + 0.2)
+    assert (row(made)["state"], row(made)["standbys"]) == ("ok", [str(BOB)])
+    assert row(made)["timeline"][0]["to"] is None
+    made.heard(fact(Left(Token(5), Reason.RESIGNED), T0_S + 10, "jobs", ADA))
+    made.saw([status("jobs", ADA, 5, left_s=7)], T0_S + 10.1)
+    assert row(made)["leader"] is None
+
+
+def test_a_candidate_whose_last_words_were_lost_has_one_tenure_all_the_same() -> None:
+    made = board()
+    made.heard(fact(Elected(Token(5), 0), T0_S, "jobs", ADA))
+    made.heard(fact(Elected(Token(7), 0), T0_S + 30, "jobs", ADA))
+    assert row(made)["state"] == "ok", "it cannot lead twice at once"
+    made.heard(fact(Withdrew(), T0_S + 40, "jobs", ADA))
+    assert row(made)["here"] == "none"
+
+
 def test_facts_of_another_store_are_left_out() -> None:
     made = board()
     made.heard(Fact(Elected(Token(1), 0), 0, T0_S, "sqlite:///other.db", "jobs", ADA))

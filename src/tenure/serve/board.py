@@ -33,7 +33,7 @@ from tenure.facts.kinds import (
     Withdrew,
 )
 from tenure.plan import RTO_S, Budget
-from tenure.serve.board_json import iso, moving, shown_row, since_s
+from tenure.serve.board_json import Past, iso, moving, shown_row, since_s
 from tenure.serve.board_judging import SEVERITY, State, headline, judge
 from tenure.serve.board_rows import Mark, Row
 from tenure.serve.board_timeline import Stint
@@ -68,7 +68,7 @@ class Board:
         # What is shown of each row is put together when something was told of it, and not whenever somebody looks.
         self._touched: set[str] = set()
         self._shown: dict[str, dict[str, Any]] = {}
-        self._failovers: dict[str, list[dict[str, Any]]] = {}
+        self._pasts: dict[str, Past] = {}
         self._told: dict[str, dict[str, Any]] = {}
         self._told_head: dict[str, Any] = {}
         # What somebody has read between two changes. It may be what it was by the next, and then no difference would say so.
@@ -121,6 +121,7 @@ class Board:
                 row.standing.add(fact.holder)
             case Withdrew() if fact.holder is not None:
                 row.standing.discard(fact.holder)
+                row.forget_body(fact.holder)
             case Elected(token):
                 row.elected(fact, int(token))
             case Overstayed(token):
@@ -169,7 +170,7 @@ class Board:
         return self._rows.setdefault(election, Row(election))
 
     def _forget(self, election: str) -> None:
-        for known in (self._rows, self._shown, self._failovers):
+        for known in (self._rows, self._shown, self._pasts):
             known.pop(election, None)
         self._touched.discard(election)
 
@@ -217,15 +218,6 @@ class Board:
             shown = self._show(self._rows[name])
             if shown != self._shown.get(name):
                 self._shown[name] = shown
-            self._failovers[name] = [
-                {
-                    "election": name,
-                    "token": found.token,
-                    "at": iso(found.from_s),
-                    "gap_s": round(found.gap_s or 0.0, 3),
-                }
-                for found in self._rows[name].timeline.failovers()
-            ]
         self._touched.clear()
 
     def _difference(self, name: str) -> dict[str, Any] | None:
@@ -248,7 +240,9 @@ class Board:
         known = self._since_s.get(row.election)
         if known is None or known[0] is not verdict.state:
             self._since_s[row.election] = known = (verdict.state, since_s(row, verdict.state, self._at_s))
-        return shown_row(row, verdict, known[1])
+        past = self._pasts.setdefault(row.election, Past())
+        past.look(row)
+        return shown_row(row, verdict, known[1], past)
 
     def _head(self) -> dict[str, Any]:
         states = [State(row["state"]) for row in self._shown.values()]
@@ -278,7 +272,7 @@ class Board:
 
     def _plan(self) -> dict[str, Any]:
         budget = self._budget
-        measured = sorted((one for found in self._failovers.values() for one in found), key=lambda one: one["at"])
+        measured = sorted((one for past in self._pasts.values() for one in past.failovers), key=lambda one: one["at"])
         return {
             "detect_s": budget.detect_s,
             "elect_s": budget.elect_s,

@@ -8,7 +8,34 @@ from tenure.serve.board_rows import Row
 from tenure.serve.board_timeline import Stint
 
 
-def shown_row(row: Row, verdict: Verdict, began_s: float | None) -> dict[str, Any]:
+class Past:
+    """The tenures of one election as JSON, made anew only if they have changed: most changes are renewals."""
+
+    __slots__ = ("_version", "failovers", "timeline")
+
+    def __init__(self) -> None:
+        self._version = -1
+        self.timeline: list[dict[str, Any]] = []
+        self.failovers: list[dict[str, Any]] = []
+
+    def look(self, row: Row) -> None:
+        """See whether something has changed."""
+        if self._version == row.timeline.version:
+            return
+        self._version = row.timeline.version
+        self.timeline = [stint_json(stint) for stint in row.timeline]
+        self.failovers = [
+            {
+                "election": row.election,
+                "token": found.token,
+                "at": iso(found.from_s),
+                "gap_s": round(found.gap_s or 0.0, 3),
+            }
+            for found in row.timeline.failovers()
+        ]
+
+
+def shown_row(row: Row, verdict: Verdict, began_s: float | None, past: Past) -> dict[str, Any]:
     """Return what is shown of an election, which is in this state since ``began_s``; without what moves by itself."""
     leader, margins = row.leader, list(row.margins)
     return {
@@ -31,7 +58,7 @@ def shown_row(row: Row, verdict: Verdict, began_s: float | None) -> dict[str, An
         "marks": [
             {"at": iso(mark.at_s), "kind": mark.kind, "text": mark.text, "token": mark.token} for mark in row.marks
         ],
-        "timeline": [stint_json(stint) for stint in row.timeline],
+        "timeline": past.timeline,
     }
 
 

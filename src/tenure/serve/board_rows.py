@@ -24,6 +24,8 @@ _BY_CHOICE_S: Final = 0.5
 _PICTURES_PER_LEASE: Final = 6
 # A lease that is at less than half at a look was due to be renewed twice since: it is at three quarters when a renewal is due.
 _LATE_SHARE: Final = 1 / 2
+# A picture may have been taken before what this process has told since: it then shows a leader that we know has left, or none.
+_SETTLED_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Row:
         self.resign_asked = False
         self.seen_s: float | None = None
         self.listed = False  # the store knows of it
+        self.told_s = 0.0  # when this process last took or left the office
         self.vacant_since_s: float | None = None
         self.standing: set[Holder] = set()  # candidates of this process
         self.leading: dict[int, str] = {}  # tenures whose bodies run here, by token
@@ -83,6 +86,8 @@ class Row:
         self.listed, self.seen_s = True, at_s
         self.standbys = tuple(str(holder) for holder in status.standbys)
         self.resign_asked = status.resign_asked
+        if 0 <= at_s - self.told_s < _SETTLED_S:
+            return known != (before, self.standbys, self.resign_asked, self.lease_is_late, self.listed)
         found = status.incumbent
         until_s = None if status.remaining_ns is None else at_s + status.remaining_ns / 1e9
         if before is not None and (found is None or found.token != before.token):
@@ -144,7 +149,8 @@ class Row:
 
     def elected(self, fact: Fact, token: int) -> None:
         """A body of this process begins."""
-        holder = fact.holder
+        holder, self.told_s = fact.holder, fact.at_s
+        self.forget_body(holder)
         self.timeline.began(token, str(holder or ""), fact.at_s)
         self.leading[token] = str(holder or "")
         if not self.margins_are_ours:
@@ -159,12 +165,19 @@ class Row:
 
     def left(self, fact: Fact, token: int, reason: str) -> None:
         """A body of this process has ended."""
+        self.told_s = fact.at_s
         self.leading.pop(token, None)
         self.overstaying.discard(token)
         self.margins_are_ours = bool(self.leading)
         self.timeline.ended(token, fact.at_s, reason)
         if self.leader is not None and self.leader.token == token:
             self._is_vacant(fact.at_s)
+
+    def forget_body(self, holder: Holder | None) -> None:
+        """Note that a candidate leads no longer with what it had: one candidate has one tenure, whichever facts were lost."""
+        for token in [token for token, name in self.leading.items() if name == str(holder)]:
+            del self.leading[token]
+            self.overstaying.discard(token)
 
     def died(self, token: int, at_s: float, reason: str) -> None:
         """A process was ended that can tell nobody. Its office stays taken until the store lets it go."""

@@ -48,10 +48,11 @@ class Stint:
 class Timeline:
     """What is known of the tenures of one election, the newest ``KEPT`` of them."""
 
-    __slots__ = ("_by_token",)
+    __slots__ = ("_by_token", "version")
 
     def __init__(self) -> None:
         self._by_token: dict[int, Stint] = {}
+        self.version = 0  # rises with every change
 
     def __iter__(self) -> Iterator[Stint]:
         """In their order, which is that of their tokens. Gaps that nobody told of are counted."""
@@ -120,6 +121,9 @@ class Timeline:
         )
 
     def _put(self, stint: Stint) -> None:
+        if self._by_token.get(stint.token) == stint:
+            return
+        self.version += 1
         self._by_token[stint.token] = stint
         while len(self._by_token) > KEPT:
             del self._by_token[min(self._by_token)]

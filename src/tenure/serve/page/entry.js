@@ -85,11 +85,11 @@ export class Entry {
     say(this.leader, row.leader === null ? "nobody" : named(row.leader.holder));
     mark(this.leader, "title", row.leader === null ? null : row.leader.holder);
     mark(this.leader, "class", row.leader === null ? "nobody" : null);
-    say(this.here, row.here === "leading" ? "here" : "stands here");
-    mark(this.here, "title", row.here === "leading" ? "leads through this server" : "stands through this server");
-    show(this.here, row.here !== "none");
+    say(this.here, row.resign_asked ? "asked to leave" : row.here === "leading" ? "here" : "stands here");
+    mark(this.here, "title", row.here === "leading" ? "leads through this server" : row.here === "standing" ? "stands through this server" : null);
+    show(this.here, row.resign_asked || row.here !== "none");
     say(this.token, row.leader === null ? "–" : String(row.leader.token));
-    say(this.standbys, row.resign_asked ? `${row.standbys.length}, asked to leave` : String(row.standbys.length));
+    say(this.standbys, String(row.standbys.length));
     mark(this.standbys, "title", row.standbys.length ? row.standbys.join("\n") : null);
     say(this.margin, row.margin_s === null ? "–" : short(row.margin_s));
     this.text = [row.election, row.leader?.holder ?? "", ...row.standbys].join("\n").toLowerCase();
