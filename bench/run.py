@@ -29,6 +29,7 @@ import metrics
 import mysql
 import office
 import page
+import plan
 import postgresql
 import redis_store
 import serve
@@ -59,6 +60,7 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "metrics": metrics.figures,
     "mysql": mysql.figures,
     "office": office.figures,
+    "plan": plan.figures,
     "page": page.figures,
     "redis": redis_store.figures,
     "postgresql": postgresql.figures,

@@ -26,7 +26,7 @@ def test_a_pause_costs_the_office_iff_it_is_as_long_as_is_needed(name: str, trip
     timing, lots = TIMINGS[name], random.Random(name)
     heartbeat_ns, trip_ns = timing.renew_every_ns, round(trip_s * 1e9)
     lost_count = 0
-    for _ in range(400):
+    for _ in range(150):
         leader = Leader(timing, lambda: trip_ns, lots)
         leader.run(leader.now + 5 * heartbeat_ns + 1)  # The last renewal was sent a nanosecond ago.
         since_ns = lots.choice([lots.randrange(heartbeat_ns), lots.randrange(1, trip_ns)])
@@ -36,7 +36,7 @@ def test_a_pause_costs_the_office_iff_it_is_as_long_as_is_needed(name: str, trip
         leader.run(begins + pause_ns + 3 * timing.ttl_ns, iter([(begins, begins + pause_ns)]))
         assert bool(leader.lost_at) == (pause_ns >= least_ns), (since_ns, pause_ns, least_ns)
         lost_count += bool(leader.lost_at)
-    assert 50 < lost_count < 350, "both outcomes were tried"
+    assert 20 < lost_count < 130, "both outcomes were tried"
 
 
 def poisson(per_day: float, draw_s: Iterator[float], lots: random.Random, from_ns: int) -> Iterator[tuple[int, int]]:
@@ -52,7 +52,7 @@ def poisson(per_day: float, draw_s: Iterator[float], lots: random.Random, from_n
 def test_pauses_that_come_at_any_time_cost_as_many_offices_as_planned(name: str) -> None:
     timing, lots, trip_s = TIMINGS[name], random.Random(20261117), 0.02
     mean_s = timing.ttl_ns / 1e9 / 4
-    per_day, days = DAY_S / (60 * mean_s), 2.5 * mean_s
+    per_day, days = DAY_S / (60 * mean_s), mean_s
     pauses = Tail(0.0, per_day, mean_s)
     draws = iter(lambda: lots.expovariate(1 / mean_s), None)
 
@@ -64,7 +64,7 @@ def test_pauses_that_come_at_any_time_cost_as_many_offices_as_planned(name: str)
     from_ns = leader.now
     leader.run(from_ns + int(days * DAY_S * 1e9), poisson(per_day, draws, lots, from_ns))
     planned = lost_by_pauses(timing, Planned(), trip_s) * days
-    assert planned > 100
+    assert planned > 40
     # Poisson, so the deviation is the square root; and some hundredths of the time a pause leaves no room for a second one.
     assert len(leader.lost_at) == pytest.approx(planned, abs=4 * math.sqrt(planned) + 0.04 * planned)
 
@@ -75,7 +75,7 @@ def test_a_log_of_pauses_is_replayed_as_planned() -> None:
     over_s = 200 * 100.0
     draws = iter(lambda: lots.choice(seen_s), None)
     leader = Leader(timing, lambda: round(trip_s * 1e9), lots)
-    from_ns, days = leader.now, 12.0
+    from_ns, days = leader.now, 2.0
     leader.run(from_ns + int(days * DAY_S * 1e9), poisson(DAY_S / over_s * 200, draws, lots, from_ns))
     planned = lost_by_pauses(timing, SeenPauses(seen_s, over_s), trip_s) * days
     assert len(leader.lost_at) == pytest.approx(planned, abs=4 * math.sqrt(planned) + 0.06 * planned)
@@ -93,10 +93,10 @@ def test_answers_that_do_not_come_cost_as_many_offices_as_planned(name: str) -> 
             return 1.0 if s < self.typical_s else lost_share
 
     leader = Leader(timing, lambda: None if lots.random() < lost_share else 10_000_000, lots)
-    days = 0.8 * timing.renew_every_ns / 2e9 * (8 if name == "five misses" else 1)
+    days = 0.4 * timing.renew_every_ns / 2e9 * (5 if name == "five misses" else 1)
     leader.run(leader.now + int(days * DAY_S * 1e9))
     planned = lost_by_answers(timing, Lossy()) * days
-    assert planned > 30
+    assert planned > 10
     assert len(leader.lost_at) == pytest.approx(planned, abs=4 * math.sqrt(planned) + 0.05 * planned)
 
 

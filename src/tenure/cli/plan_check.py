@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+from tenure.apps.history import History
 from tenure.apps.history.rto import Change, Report, Verdict, report
 from tenure.apps.history.told import TenureRecord
 from tenure.cli.history import history_of
@@ -130,9 +131,14 @@ def check(plan: Plan, election: str, settings: Settings) -> Check:
     """Compare a plan with what is recorded of an election."""
     check_name(election)
     found, address = history_of(settings, election)
+    return compared(plan, found, address)
+
+
+def compared(plan: Plan, found: History, address: str) -> Check:
+    """Compare a plan with a history."""
     told = report(found.tenures, found.traits, plan.rto_s)
     return Check(
-        election=election,
+        election=found.election,
         address=address,
         plan=plan,
         told=told,

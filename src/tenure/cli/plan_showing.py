@@ -144,7 +144,7 @@ def _regions(options: Sequence[Option]) -> Iterator[str]:
     for one in options:
         yield f"  {one.name}: {one.place}"
         yield f"    {one.sums}"
-        yield f"    survives {one.survives}"
+        yield f"    survives: {one.survives}"
 
 
 def _load(load: Load | None, plan: Plan) -> Iterator[str]:

@@ -71,6 +71,10 @@ def fitted(values_s: Sequence[float], weight: float) -> Tail:
     from_s = values_s[-count - 1]
     excesses_s = [value_s - from_s for value_s in values_s[-count:]]
     mean_s = sum(excesses_s) / count
+    if (
+        not mean_s
+    ):  # All alike, as in a log of whole milliseconds: that says nothing of a spread, so it is taken for a wide one.
+        return Tail(from_s, weight * count, max(1e-9, from_s))
     # The second moment weighs each excess with the share of those above it.
     weighed_s = sum(excess_s * (count - 1 - rank) for rank, excess_s in enumerate(excesses_s)) / (count * (count - 1))
     gap_s = mean_s - 2 * weighed_s

@@ -66,18 +66,28 @@ def check_ttl(timing: Timing, traits: Traits, engine: str) -> None:
         raise ConfigError("ttl", f"{timing.ttl_ns / 1e9:g} s", rule)
 
 
-def heartbeat_for(detect_s: float, misses: int, traits: Traits | None) -> float | None:
-    """Return the longest heartbeat with which a leader is missed within that time; None: the engine gives no such lease.
+def heartbeat_for(detect_s: float, timing: Timing, traits: Traits | None) -> float | None:
+    """Return the longest H with which a leader is missed within that time; None: the engine gives no such lease.
 
-    With L = (N + 1) x H a leader is missed after L - H = N x H, and the engine adds so much and so many leases: it is
-    solved for H.
+    All numbers of ``timing`` are made shorter by one factor f. A leader is then missed after f x (L - H), and the engine adds so much
+    and so many leases of f x L: it is solved for f.
     """
     slack_s, leases = (0.0, 0) if traits is None else (traits.expiry_slack_ns / 1e9, traits.expiry_slack_ttls)
-    heartbeat_s = (detect_s - slack_s) / (misses + leases * (misses + 1))
+    ttl_s, heartbeat_s = timing.ttl_ns / 1e9, timing.renew_every_ns / 1e9
+    factor = (detect_s - slack_s) / (ttl_s - heartbeat_s + leases * ttl_s)
     # Rounded down to whole milliseconds, so that nobody writes 0.6666666 into a file.
-    heartbeat_s = math.floor(heartbeat_s * 1000 + 1e-6) / 1000
+    shorter_s = math.floor(heartbeat_s * factor * 1000 + 1e-6) / 1000
     least_s = 0.001 if traits is None else traits.ttl_min_ns / 1e9
-    return heartbeat_s if heartbeat_s > 0 and heartbeat_s * (misses + 1) >= least_s else None
+    return shorter_s if shorter_s > 0 and _lease_s(shorter_s, timing) >= least_s - 1e-9 else None
+
+
+def _lease_s(heartbeat_s: float, timing: Timing) -> float:
+    return heartbeat_s * timing.ttl_ns / timing.renew_every_ns
+
+
+def _detected_s(heartbeat_s: float, timing: Timing, traits: Traits | None) -> float:
+    lease_s = _lease_s(heartbeat_s, timing)
+    return lease_s - heartbeat_s + (0 if traits is None else traits.slack_ns(round(lease_s * 1e9)) / 1e9)
 
 
 def _reserve(budget: Budget, unnoticed_s: float, rto_s: float) -> Advice:
@@ -145,26 +155,21 @@ def _detect(budget: Budget, timing: Timing, traits: Traits | None, rto_s: float)
     if left_s <= 0:
         told = f"a shorter H x N is not enough: all else is {others_s:g} s, and {rto_s:g} - {others_s:g} = {left_s:g} s is left for it"
         return Advice(name, told, None, enough=False)
-    heartbeat_s = heartbeat_for(left_s, timing.misses, traits)
+    heartbeat_s = heartbeat_for(left_s, timing, traits)
     if heartbeat_s is None:
         return Advice(name, _no_such_lease(left_s, timing, traits), None, enough=False)
     told = (
         f"detect at most {rto_s:g} - {others_s:g} = {left_s:g} s instead of {budget.detect_s:g} s: H = {heartbeat_s:g} s x N = {timing.misses}, "
-        f"L = {heartbeat_s * (timing.misses + 1):g} s"
+        f"L = {_lease_s(heartbeat_s, timing):g} s"
     )
     total_s = others_s + _detected_s(heartbeat_s, timing, traits)
     return Advice(name, told, total_s, enough=True, heartbeat_s=heartbeat_s)
 
 
-def _detected_s(heartbeat_s: float, timing: Timing, traits: Traits | None) -> float:
-    ttl_ns = round(heartbeat_s * 1e9) * (timing.misses + 1)
-    return heartbeat_s * timing.misses + (0 if traits is None else traits.slack_ns(ttl_ns) / 1e9)
-
-
 def _no_such_lease(left_s: float, timing: Timing, traits: Traits | None) -> str:
     assert traits is not None
     least_s = traits.ttl_min_ns / 1e9
-    floor_s = least_s * timing.misses / (timing.misses + 1) + traits.slack_ns(traits.ttl_min_ns) / 1e9
+    floor_s = _detected_s(least_s * timing.renew_every_ns / timing.ttl_ns, timing, traits)
     return f"a shorter H x N is not enough at this store: with its shortest lease, {least_s:g} s, detect is {floor_s:g} s, and {left_s:g} s is left"
 
 
@@ -200,11 +205,11 @@ def _all_of_it(warm: Budget, timing: Timing, traits: Traits | None, rto_s: float
     head = f"a shorter H x N with a warm standby{hinted}: {rto_s:g} - elect {warm.elect_s:g} - discover {discover_s:g} = {left_s:g} s for detect"
     if left_s <= 0:
         return Advice("all of it", f"{head}: it cannot fit", None, enough=False)
-    heartbeat_s = heartbeat_for(left_s, timing.misses, traits)
+    heartbeat_s = heartbeat_for(left_s, timing, traits)
     if heartbeat_s is None:
         return Advice("all of it", f"{head}, and {_no_such_lease(left_s, timing, traits)}", None, enough=False)
     total_s = _detected_s(heartbeat_s, timing, traits) + warm.elect_s + discover_s
-    lease_s = heartbeat_s * (timing.misses + 1)
+    lease_s = _lease_s(heartbeat_s, timing)
     told = f"{head}: H = {heartbeat_s:g} s x N = {timing.misses}, L = {lease_s:g} s, {total_s:g} s in all"
     return Advice("all of it", told, total_s, enough=True, heartbeat_s=heartbeat_s)
 

@@ -98,9 +98,9 @@ class Regions:
         return NEAR_S if one == other else self.trips[frozenset((one, other))]
 
     def options(self, members: int | None = None) -> Sequence[Option]:
-        """Return the ways to spread an engine over them; by default as many members as there are regions, if that is odd."""
-        count = len(self.names) - (1 - len(self.names) % 2) if members is None else members
-        return [self._single(), *self._stretched(Quorum(max(1, count))), self._regional()]
+        """Return the ways to spread an engine over them; by default as many members as there are regions, if that is odd, or one less."""
+        count = max(3, len(self.names) - (1 - len(self.names) % 2)) if members is None else members
+        return [self._single(), *self._stretched(Quorum(count)), self._regional()]
 
     def _farthest(self, home: str) -> float:
         return max(self.trip_s(home, name) for name in self.names)

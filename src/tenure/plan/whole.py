@@ -12,7 +12,7 @@ from tenure.plan.fitting import Advice, Fit, Fitting, check_ttl, fitting
 from tenure.plan.load import Load
 from tenure.plan.profiles import DEFAULT, profile_of
 from tenure.plan.quorum import Option, Quorum, Regions
-from tenure.plan.rate import Point, curve, false_failovers, stop_after_s
+from tenure.plan.rate import Point, curve, false_failovers, scaled, stop_after_s
 from tenure.plan.targets import Recommended, recommended
 from tenure.timing import DEFAULT_MISSES, Seconds, Timing, to_ns
 
@@ -64,7 +64,7 @@ class Plan:
         """Return how many false failovers a day there would be after a change; None: it leaves them as they are."""
         if advice.heartbeat_s is None:
             return None
-        timing = Timing.of(heartbeat=advice.heartbeat_s, misses=self.timing.misses)
+        timing = scaled(self.timing, advice.heartbeat_s * 1e9 / self.timing.renew_every_ns)
         return false_failovers(timing, self.disturbed.pauses, self.disturbed.trips).per_day
 
     def as_json(self) -> dict[str, Any]:
