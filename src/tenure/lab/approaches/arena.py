@@ -47,7 +47,7 @@ def _of(kind: type[Machine]) -> Make:
 APPROACHES: Final = {
     approach.name: approach
     for approach in (
-        Approach("bully", "highest number that answers", _of(Bully), tale=("partition", "stale")),
+        Approach("bully", "highest number that answers", _of(Bully), tale=("partition", "twice")),
         Approach(
             "flag",
             "UPDATE ... WHERE leader IS NULL",

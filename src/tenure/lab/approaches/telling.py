@@ -76,7 +76,8 @@ def _parts(mask: int, present: set[int]) -> bool:
 def _cells(entry: Entry) -> list[str]:
     column = _COLUMN.get(entry.kind, entry.who)
     task = entry.detail[0] if isinstance(entry.detail, tuple) else ""
-    words = _WORDS[entry.kind].format(number=entry.number, detail=entry.detail, who=name_of(entry.who), task=task)
+    template = "LEADS" if entry.kind == "leads" and not entry.detail else _WORDS[entry.kind]  # one without a number
+    words = template.format(number=entry.number, detail=entry.detail, who=name_of(entry.who), task=task)
     return [words if number == column else "" for number in range(len(_HEADS))]
 
 
