@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -20,6 +21,7 @@ def drawing_of(plan: Plan) -> Drawing:
     return picture(plan.budget, plan.rto_s, heartbeat_s, points=plan.points, chosen=plan.chosen, assumed=source)
 
 
+ROOT = Path(__file__).parents[2]
 DESIGN = drawing_of(planned(timing_of()))
 
 
@@ -85,3 +87,8 @@ def test_every_letter_has_a_shape_of_its_own() -> None:
     letters = {columns(chr(code)) for code in range(32, 127)}
     assert len(letters) == 95
     assert columns("\u00e9") == columns("\u00fc")
+
+
+def test_the_picture_in_the_documents_is_the_one_that_the_command_draws() -> None:
+    drawn = (ROOT / "docs" / "explanation" / "timeouts.svg").read_text()
+    assert drawn == svg(DESIGN), "tenure plan --chart docs/explanation/timeouts.svg"

@@ -67,3 +67,12 @@ def test_without_a_change_of_leader_there_is_nothing_to_compare() -> None:
     assert check.kept
     assert "nothing to compare" in "\n".join(check.lines())
     assert check_of().as_json()["false_failovers_per_day"] is None
+
+
+@pytest.mark.parametrize(("margin_s", "near"), [(5.9, False), (2.9, True)])
+def test_a_renewal_that_was_nearly_too_late_is_told(margin_s: float, near: bool) -> None:
+    check = check_of(
+        record(1, ended_s=T0_S + 10, reason="resigned", margin_min_s=margin_s), record(2, BOB, T0_S + 10.5)
+    )
+    assert check.margin_s == margin_s
+    assert ("less than a heartbeat before; at 1 s a leader stops" in "\n".join(check.lines())) == near

@@ -12,6 +12,7 @@ from tenure.cli.plan import command
 from tenure.errors import TenureError
 from tests.user import at_home
 
+ROOT = Path(__file__).parents[2]
 TENURE = [sys.executable, "-m", "tenure"]
 
 
@@ -216,3 +217,11 @@ def test_two_logs_of_round_trips_are_one_too_many(desk: Desk, tmp_path: Path) ->
     log = tmp_path / "ping.txt"
     log.write_text("64 bytes from h: icmp_seq=1 ttl=64 time=80 ms\n")
     assert "is a log of round trips, as --rtts is" in desk.refused("--pauses", str(log), "--rtts", str(log))
+
+
+def test_the_reference_knows_every_option() -> None:
+    page = (ROOT / "docs" / "reference" / "plan.md").read_text()
+    common = {"--config", "--accept-best-effort"}  # as every command has them
+    options = [option for one in command.params for option in one.opts if option not in common]
+    assert "--target" in options
+    assert [option for option in options if f"`{option}" not in page] == []

@@ -115,11 +115,9 @@ class Check:
         more = ": MORE THAN PLANNED" if self.more_than_planned else ""
         yield f"False failovers: {self.lived} in {seconds_in_words(self.over_s)}{more}; planned {planned}, by {self.plan.disturbed.source}."
         if self.margin_s is not None:
-            grace_s = self.plan.timing.grace_ns / 1e9
-            near = (
-                "" if self.margin_s > grace_s else f", which is within the grace of {grace_s:g} s: it was nearly lost"
-            )
-            yield f"The least that was left of a validity when it was renewed: {seconds(self.margin_s)}{near}."
+            grace_s, heartbeat_s = self.plan.timing.grace_ns / 1e9, self.plan.timing.renew_every_ns / 1e9
+            near = ", less than a heartbeat before" if not others and self.margin_s < grace_s + heartbeat_s else ""
+            yield f"The least that was left of a validity when it was renewed: {seconds(self.margin_s)}{near}; at {grace_s:g} s a leader stops."
         unknown = self.told.count(Verdict.UNKNOWN)
         if unknown:
             yield f"{unknown} of {len(self.told.changes)} could not be measured well enough; tenure history {shown(self.election)} says why."
