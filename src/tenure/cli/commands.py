@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "demo": ("tenure.cli.demo", "Freeze and kill leaders, and see which writes count."),
     "completion": ("tenure.cli.completion", "Print the completion script of a shell."),
     "sim": ("tenure.cli.sim", "Attack the election machine with simulated faults."),
+    "lab": ("tenure.cli.lab", "Run and measure the algorithms behind the engines: for learning."),
 }
 
 # These print nothing themselves, and open for their command what was closed when they were started.
@@ -51,7 +52,7 @@ CANNOT_WRITE: Final = 74  # EX_IOERR
 EXIT_CODES: Final = """\b
 Exit codes:
   0      done
-  1      a promise was broken (sim, demo), elections will not work (doctor), or a step failed (migrate)
+  1      a promise was broken (sim, demo, lab), elections will not work (doctor), or a step failed (migrate)
   2      bad input: one line says which value breaks which rule
   69     the store could not be reached, or refused
   74     the output could not be written

@@ -62,6 +62,7 @@ class Plan:
     duplicate: float = 0.0  # share of messages that come once more, up to spike_max_ns later
     clock_ppm: tuple[int, ...] = ()  # how much faster than true time each clock runs; (): all keep true time
     strikes: tuple[Strike, ...] = ()
+    absent: tuple[int, ...] = ()  # nodes that are never started
     heal_at: int = 0  # from here on nothing fails
     end_at: int = SEED_MAX
 

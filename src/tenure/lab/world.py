@@ -29,6 +29,16 @@ class Entry(NamedTuple):
     detail: Any
 
 
+class Sent(NamedTuple):
+    """A message, for pictures: when it left, and when it will arrive; NEVER if it is lost."""
+
+    at: int
+    arrives_at: int
+    source: int
+    target: int
+    message: Any
+
+
 class Node:
     """One process on one machine. What a subclass keeps in ``disk`` survives a crash; everything else is its to make anew."""
 
@@ -195,6 +205,7 @@ class World:
         self.history: list[Entry] = []
         self.chance = Chance(plan.seed * 64 + 63)
         self.sent = 0  # messages
+        self.trace: list[Sent] | None = None  # A list: every message is written down in it.
         self._lot = self.chance.lot
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
@@ -223,17 +234,19 @@ class World:
         self.sent += 1
         plan, lot = self.plan, self._lot
         instant = self.now + hold_ns + plan.delay_min_ns + int(lot() * self._spread_ns)
-        if self._cut and (source, target) in self._cut:
-            return
-        if self._faulty:
-            if lot() < plan.loss:
-                return
+        lost = bool(self._cut) and (source, target) in self._cut
+        if self._faulty and not lost:
+            lost = lot() < plan.loss
             if lot() < plan.spike:
                 instant += int(lot() * plan.spike_max_ns)
-            if lot() < plan.duplicate:
-                self._sequence += 1
-                again = instant + int(lot() * plan.spike_max_ns)
-                heappush(self._queue, (again, self._sequence, self._deliver[target], (source, message)))
+            if not lost and lot() < plan.duplicate:
+                self._put(instant + int(lot() * plan.spike_max_ns), source, target, message)
+        if self.trace is not None:
+            self.trace.append(Sent(self.now, NEVER if lost else instant, source, target, message))
+        if not lost:
+            self._put(instant, source, target, message)
+
+    def _put(self, instant: int, source: int, target: int, message: Any) -> None:
         self._sequence += 1
         heappush(self._queue, (instant, self._sequence, self._deliver[target], (source, message)))
 
@@ -260,7 +273,8 @@ class World:
 
     def _begin(self) -> None:
         for node in self.nodes:
-            self.at(0, node.start)
+            if node.number not in self.plan.absent:
+                self.at(0, node.start)
         for strike in self.plan.strikes:
             self.at(strike.at, self.strike, strike)
         if self.plan.heal_at:
@@ -324,7 +338,8 @@ class World:
         for node in self.nodes:
             node.torn_after = -1
             node.resume()
-            node.start()
+            if node.number not in self.plan.absent:
+                node.start()
 
 
 def _aimed(strike: Strike, who: int) -> Strike:

@@ -46,10 +46,10 @@ class Harrier:
         """Give a new leader a command, and let it be gone as soon as it has told some of the others."""
         world, chance = node.world, self.chance
         soon = world.now + chance.between(0, self.scale_ns >> chance.between(0, 4))
-        node.torn_for_ns = chance.between(0, (4 * self.scale_ns) >> chance.between(0, 4))
-        if chance.hit(0.7):
-            world.at(soon, self._command, node, chance.between(1, world.plan.nodes + 1))
-        elif chance.hit(0.5):
+        node.torn_for_ns = chance.between(0, (4 * self.scale_ns) >> chance.between(0, 2))
+        if chance.hit(0.5):
+            world.at(soon, self._command, node, chance.between(1, world.plan.nodes - 1))
+        elif chance.hit(0.8):
             world.at(soon, node.tear)
         else:
             world.at(soon, self._cut_off, node, node.torn_for_ns)

@@ -86,7 +86,8 @@ def draw_setup(seed: int, options: Options) -> Setup:
     # Where every leader is harried nothing else strikes: there are chains of short tenures then, which others would break.
     left_out = options.without - {HARRY} | (STRIKES if harried == 1.0 else set())
     plan = draw(seed, servers, SCALE_NS, without=left_out, strikes_max=20, calm=CALM, aimed=0.5)
-    return Setup(plan, settings, SCALE_NS * chance.pick((1, 4, 16)) // 4, harried)
+    propose_every_ns = SCALE_NS * chance.pick((1, 4, 16)) // 4
+    return Setup(plan, settings, 8 * SCALE_NS if harried == 1.0 else propose_every_ns, harried)
 
 
 def play(setup: Setup, mutant: Mutant | None = None) -> list[Entry]:
@@ -99,7 +100,7 @@ def play(setup: Setup, mutant: Mutant | None = None) -> list[Entry]:
         harrier = Harrier(Chance(plan.seed * 64 + 60), setup.harried, SCALE_NS)
         for server in world.nodes:
             if isinstance(server, RaftNode):
-                server.harrier = harrier
+                server.watcher = harrier
     world.aim = partial(_who_leads, world)
     world.at(setup.propose_every_ns, _propose, world, setup.propose_every_ns, 1)
     world.run(until=plan.heal_at)
