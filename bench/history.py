@@ -19,7 +19,7 @@ from tenure.timing import DEFAULT_HEARTBEAT_S
 
 _ELECTIONS, _HEARTBEATS = 10_000, 30
 _BLOCKS, _BLOCK = 200, 20
-_TENURES = 10
+_TENURES = 5  # as many as are written at once
 
 
 class _Counting(MemoryStore):

@@ -130,7 +130,7 @@ def test_whoever_withdraws_is_forgotten() -> None:
     notes = Notes(STORE)
     hear(notes, [fact(what.Stood(1), 0), fact(what.Elected(TOKEN, 0), 1), fact(what.Left(TOKEN, Reason.RESIGNED), 2)])
     hear(notes, [fact(what.Withdrew(), 3), fact(what.StoreFailed("renew", what.Outcome.UNKNOWN, ""), 4)])
-    assert (notes.leading_count, notes._candidates, notes._leading) == (0, {}, {})
+    assert (notes._candidates, notes._leading) == ({}, {})
 
 
 def test_of_tenures_that_go_on_what_was_folded_can_be_had_at_any_time() -> None:
@@ -148,3 +148,23 @@ def test_a_secret_in_an_address_is_not_kept() -> None:
         fact(what.Left(TOKEN, Reason.RESIGNED), 3),
     ]
     assert "geheim" not in repr(hear(notes, facts))
+
+
+def test_a_tenure_that_lasts_is_written_ever_more_seldom() -> None:
+    notes, year_s = Notes(STORE), 365 * 86_400
+    hear(notes, [fact(what.Elected(TOKEN, 0), 0)])
+    at_s = [
+        round((one.seen_s or 0) - T0_S)
+        for second in range(0, year_s, 3600)
+        for _, one in hear(notes, [renewed(3.5, second)])
+    ]
+    assert at_s[:4] == [3600, 7200, 14_400, 28_800]
+    assert len(at_s) == 14
+
+
+def test_of_very_many_only_beginning_and_end_are_written() -> None:
+    notes = Notes(STORE)
+    hear(notes, [fact(what.Elected(Token(number), 0), 0, election=f"e{number}") for number in range(1, 102)])
+    bids = tuple(Bid(f"e{number}", ADA, 1, 1) for number in range(1, 102))
+    assert hear(notes, [fact(what.Renewed(bids, 5, 1), 1000, election="", holder=None)]) == []
+    assert len(list(notes.unwritten())) == 101

@@ -1,7 +1,8 @@
 """What a recorder makes of the facts that it hears: records of tenures, and which of them should be written now. Pure.
 
-A renewal is heard of in each heartbeat, of ten thousand elections in one fact, and is never a reason to write: its margin
-is folded into the record and goes with its next writing.
+A renewal is heard of in each heartbeat, of ten thousand elections in one fact. Its margin is folded into the record, and goes with
+its next writing: when the tenure ends; after a minute; and whenever it has lasted for twice as long as then. So of one that vanishes
+it is known how it was doing, and a tenure of a year was written twenty times for that.
 """
 
 from collections import OrderedDict
@@ -27,6 +28,9 @@ KINDS: Final = (
     what.StoreFailed,
     what.RefusedStale,
 )
+_REFRESH_AFTER_NS: Final = 60 * 10**9
+# Of more tenures than this only beginning and end are written: what people look at one by one are few.
+_REFRESHED_MAX: Final = 100
 _BEGINNINGS: Final = (what.Stood, what.Waiting, what.Woken, what.Elected)
 # Tenures that are over and may still be refused a write: a stale one comes late, and seldom long after.
 _PAST_MAX: Final = 1000
@@ -46,6 +50,8 @@ class _Candidate:
     last_told_ns: int = 0
     woken_ns: int | None = None
     record: Record | None = None  # of its tenure, while it has one
+    began_ns: int = 0
+    refresh_ns: int = 0  # when what was folded is written
     margin_min_ns: int | None = None
     renewed_s: float | None = None
 
@@ -59,6 +65,7 @@ class _Candidate:
             elect_s=None if self.woken_ns is None else _seconds(fact.at_ns - self.woken_ns),
             sighting=self._sighting(fact.at_ns),
         )
+        self.began_ns, self.refresh_ns = fact.at_ns, fact.at_ns + _REFRESH_AFTER_NS
         self.margin_min_ns = self.renewed_s = self.taken_by = self.woken_ns = None
 
     def current(self) -> Iterator[tuple[str, Record]]:
@@ -98,11 +105,6 @@ class Notes:
         ] = {}  # by token: where each election counts for itself, some are equal
         self._past: OrderedDict[int, list[_Past]] = OrderedDict()  # likewise
 
-    @property
-    def leading_count(self) -> int:
-        """How many tenures go on."""
-        return sum(map(len, self._leading.values()))
-
     def hear(self, fact: Fact) -> Iterator[tuple[str, Record]]:
         """Take note of a fact, and yield what is to be written because of it: an election and a record of it."""
         if isinstance(fact.what, what.RefusedStale):  # A sink knows no election, nor where that is held.
@@ -110,7 +112,7 @@ class Notes:
         elif fact.store != self._store:
             return
         elif isinstance(fact.what, what.Renewed):
-            self._renewed(fact.what, fact.at_s)
+            yield from self._renewed(fact.what, fact)
         elif fact.holder is not None and (self._elections is None or fact.election in self._elections):
             one = self._candidate(fact.election, fact.holder, may_be_new=isinstance(fact.what, _BEGINNINGS))
             if one is not None:
@@ -162,8 +164,9 @@ class Notes:
         one.record = None
         _take_out(self._leading, token, one)
 
-    def _renewed(self, renewed: what.Renewed, at_s: float) -> None:
-        margin_ns, candidates = renewed.margin_ns, self._candidates
+    def _renewed(self, renewed: what.Renewed, fact: Fact) -> Iterator[tuple[str, Record]]:
+        margin_ns, candidates, at_s, at_ns = renewed.margin_ns, self._candidates, fact.at_s, fact.at_ns
+        are_few = len(self._leading) <= _REFRESHED_MAX
         for bid in renewed.bids:
             for one in candidates.get(bid.election, ()):
                 if one.record is not None and (one.holder is bid.holder or one.holder == bid.holder):
@@ -172,6 +175,9 @@ class Notes:
                     if one.renewed_s is None and bid.advertise:
                         one.record = replace(one.record, advertised=redact(bid.advertise)[:TEXT_MAX])
                     one.renewed_s = at_s
+                    if are_few and at_ns >= one.refresh_ns:
+                        one.refresh_ns = at_ns + (at_ns - one.began_ns)
+                        yield from one.current()
 
     def _refused(self, token: int) -> Iterator[tuple[str, Record]]:
         """Count it for the tenure whose token it was, if there is but one of that token here."""

@@ -4,7 +4,7 @@ Rules of this file
 1. Nothing here is waited for by an election. What is heard is folded on the subscription's thread, and written by the recorder's,
    over connections of its own: over the elections' own a renewal would wait behind it.
 2. A store that is gone, slow or refuses costs records, which are counted and told, and nothing else: no error gets out of here.
-3. A write is made because a tenure began or ended, and now and then; never because of a renewal.
+3. A write is made because a tenure began or ended, and ever more seldom while it lasts; never because of each renewal.
 """
 
 import logging
@@ -32,10 +32,6 @@ from tenure.stores.base import Store
 _LOG: Final = logging.getLogger("tenure.history")
 # Ten thousand elections that are taken over at once are five facts each.
 _QUEUE_MAX: Final = 100_000
-# How often what was folded is written for a tenure that goes on, so that of one that vanishes it is known how it was doing. For many
-# tenures less often: never more than one such write in six seconds.
-_REFRESH_EVERY_S: Final = 600.0
-_REFRESH_SPACING_S: Final = 6.0
 _IDLE_S: Final = 30.0  # After this long without a write the connections are closed.
 CLOSE_WITHIN_S: Final = 2.0  # What leaving may wait for the last records.
 _RETRY_CLOSING_S: Final = 0.1
@@ -77,7 +73,6 @@ class Recorder:
         engine = self._given.store if isinstance(self._given, OpenStore) else self._given
         self._pid, self._identity = os.getpid(), engine.identity
         self._notes = Notes(engine.address, self._elections)
-        self._refreshed_s = time.monotonic()
         self._subscription = subscribe(self._hear, kinds=KINDS, queue_max=_QUEUE_MAX)
         return self
 
@@ -149,7 +144,8 @@ class Recorder:
                 with self._changed:
                     if not self._backlog.count:
                         continue
-                    election, records = self._backlog.take()
+                    in_turn = self._close_by_s is None
+                    election, records = self._backlog.take(time.monotonic(), in_turn=in_turn)
                     self._under_way_count = len(records)
                 self._write(place, election, records)
         except (CancelledError, RuntimeError):  # The office has closed: the interpreter is leaving.
@@ -164,28 +160,19 @@ class Recorder:
                 now_s = time.monotonic()
                 if self._close_by_s is not None:
                     return bool(self._backlog.count) and now_s < self._close_by_s
-                wait_s = self._refresh(now_s)
-                if self._backlog.count:
-                    wait_s = self._pace.wait_s(now_s)
+                wait_s = self._backlog.wait_s(now_s)
+                if wait_s is not None:
+                    wait_s = max(wait_s, self._pace.wait_s(now_s))
                     if wait_s <= 0:
                         return True
-                elif place.is_open:
-                    wait_s = min(wait_s, place.idle_at_s - now_s)
-                    if wait_s <= 0:
+                if place.is_open:
+                    idle_s = place.idle_at_s - now_s
+                    if idle_s <= 0:
                         break
+                    wait_s = idle_s if wait_s is None else min(wait_s, idle_s)
                 self._changed.wait(wait_s)
         place.leave()  # Not with the lock: it may take its time.
         return True
-
-    def _refresh(self, now_s: float) -> float:
-        """Have what was folded written, if that is due; return when it will be."""
-        due_s = self._refreshed_s + _REFRESH_EVERY_S
-        if now_s >= due_s:  # Only then are they counted.
-            due_s = self._refreshed_s + max(_REFRESH_EVERY_S, _REFRESH_SPACING_S * self._notes.leading_count)
-        if now_s >= due_s:
-            self._put(self._notes.unwritten())
-            self._refreshed_s, due_s = now_s, now_s + _REFRESH_EVERY_S
-        return due_s - now_s
 
     def _write(self, place: "_Place", election: str, records: list[Record]) -> None:
         error: StoreError | ConfigError | None = None
