@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tenure.lab.approaches.arena import find, play
-from tenure.lab.approaches.cast import TTL_NS
+from tenure.lab.approaches.cast import SETTLED_NS
 from tenure.lab.approaches.checkers import CHECKERS, History, check, exclusion, redone, stale, stuck, twice
 from tenure.lab.approaches.machines import Machine
 from tenure.lab.approaches.node import Candidate
@@ -18,8 +18,8 @@ from tenure.sim.reading import Finding
 from tenure.sinks.fence import Fence
 
 A, B = 0, 1
-PLAN = Plan(seed=0, nodes=9, heal_at=100, end_at=100 + 8 * TTL_NS)
-LATE = PLAN.heal_at + TTL_NS + 1
+PLAN = Plan(seed=0, nodes=9, heal_at=100, end_at=100 + 8 * SETTLED_NS)
+LATE = PLAN.heal_at + SETTLED_NS + 1
 Checker = Callable[[History, Plan], Finding]
 
 

@@ -8,6 +8,11 @@ import click
 # Name → module that defines ``command``, and the line that ``tenure lab --help`` shows for it.
 LABS: Final = {
     "raft": ("tenure.cli.lab_raft", "Raft: stories, seeds with faults, mutants, and figure 16 of the paper."),
+    "bully": ("tenure.cli.lab_bully", "The bully algorithm: the highest number that answers leads."),
+    "flag": ("tenure.cli.lab_flag", "A flag in a database row, and the job that clears it."),
+    "setnx": ("tenure.cli.lab_setnx", "SETNX with a ttl on one Redis, or with a replica."),
+    "redlock": ("tenure.cli.lab_redlock", "Redlock over five Redis servers."),
+    "compare": ("tenure.cli.lab_compare", "All of them and tenure under the same faults, in one table."),
 }
 
 
@@ -39,6 +44,8 @@ def command(ctx: click.Context) -> None:
     Examples:
       tenure lab raft --story split-vote
       tenure lab raft --figure16 --trials 100
+      tenure lab redlock --faults pause --story
+      tenure lab compare --seeds 100
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

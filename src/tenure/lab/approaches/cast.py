@@ -28,6 +28,8 @@ GAP_MAX_NS: Final = (
 SCALE_NS: Final = TTL_NS // 4
 CALM: Final = 24  # Times SCALE_NS after the last fault: six leases, and whoever can recover has done so.
 
+SETTLED_NS: Final = TTL_NS // 2  # What is written so long after the last fault was begun after it.
+
 # A server dies and comes back, or is replaced: the crash of ``FAULTS``, at a server.
 FAILOVER: Final = "failover"
 CHOICES: Final = (*(fault for fault in FAULTS if fault != "torn"), FAILOVER)

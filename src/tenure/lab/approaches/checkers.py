@@ -7,7 +7,7 @@ earlier. Not if it began to work earlier: one may be paused between the two, and
 from collections.abc import Callable
 from typing import Final
 
-from tenure.lab.approaches.cast import TTL_NS
+from tenure.lab.approaches.cast import SETTLED_NS
 from tenure.lab.faults import Plan, name_of
 from tenure.lab.world import Entry
 from tenure.sim.checkers import Violation
@@ -90,8 +90,8 @@ def redone(history: History, _: Plan) -> Finding:
 
 
 def stuck(history: History, plan: Plan) -> Finding:
-    """Nothing fails any more, and nobody gets anything done for eight leases."""
-    deadline = plan.heal_at + TTL_NS
+    """Nothing fails any more, and nobody gets anything done for five leases and a half."""
+    deadline = plan.heal_at + SETTLED_NS
     if any(entry.kind == "accepted" and entry.at > deadline for entry in history):
         return None
     return plan.end_at, f"nobody has done anything since {deadline / 1e9:.3f} s"

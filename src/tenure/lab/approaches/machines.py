@@ -84,5 +84,5 @@ class Machine:
             self.out.append(Stop(why))
 
     def soon(self, now: int) -> int:
-        """Return when to ask again: after about a heartbeat, and not when all others do."""
-        return now + HEARTBEAT_NS // 2 + int(self.lot() * HEARTBEAT_NS)
+        """Return when to ask again: after a heartbeat and up to another one, and not when all others do."""
+        return now + HEARTBEAT_NS + int(self.lot() * HEARTBEAT_NS)

@@ -11,6 +11,7 @@ from tenure.lab.approaches.node import Steady
 from tenure.lab.world import Node, World
 
 PRIMARY, REPLICA, SENTINEL = SERVERS[:3]
+PING_EVERY_NS: Final = 3 * HEARTBEAT_NS // 4
 DOWN_AFTER_NS: Final = 3 * HEARTBEAT_NS // 2  # without an answer for so long, a primary is taken for dead
 
 
@@ -178,7 +179,7 @@ class Sentinel(Steady):
             self.send(other, Role(True, disk["epoch"]))
         for server in (PRIMARY, REPLICA):
             self.send(server, Ping())
-        self.wake_at(self.clock() + HEARTBEAT_NS // 2)
+        self.wake_at(self.clock() + PING_EVERY_NS)
 
     def received(self, source: int, message: Any) -> None:
         if isinstance(message, Pong):

@@ -53,7 +53,7 @@ class Redlock(Machine):
         self._token = 0
         self._value = (self.number, self.life, self._serial)
         self._tell(SetNx(self._value, TTL_NS, self._seen, now))
-        self._ask_at = now + HEARTBEAT_NS + int(self.lot() * HEARTBEAT_NS)
+        self._ask_at = self.soon(now)
 
     def hear(self, source: int, message: Any, now: int) -> None:
         if not isinstance(message, Reply):

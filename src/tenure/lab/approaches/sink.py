@@ -12,7 +12,7 @@ run with them is the same run, to the last bit, and need not be played.
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.errors import StaleToken
-from tenure.lab.approaches.cast import TTL_NS
+from tenure.lab.approaches.cast import SETTLED_NS
 from tenure.lab.approaches.node import Key, Refused, Seal, Sealed, Write
 from tenure.lab.world import Node
 from tenure.model import Token
@@ -65,7 +65,7 @@ class Sink(Node):
         self._next = max(self._next, write.task + 1)
         arena = self._arena
         arena.note("accepted", source, write.tenure, (write.task, write.token))
-        if arena.now > arena.plan.heal_at + TTL_NS:
+        if arena.now > arena.plan.heal_at + SETTLED_NS:
             arena.stop()  # Somebody leads and works, and nothing fails any more: no checker waits for anything else.
 
     def _refuse(self, source: int, key: Key, token: int) -> None:
