@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tenure.plan.charts import picture
-from tenure.plan.drawing import PARTS, RED, Drawing
+from tenure.plan.drawing import PARTS, RED, Anchor, Drawing, Word
 from tenure.plan.font import columns
 from tenure.plan.png import SCALE, png
 from tenure.plan.svg import svg
@@ -78,7 +78,13 @@ def test_a_png_has_every_colour_of_the_drawing_at_twice_its_size() -> None:
     ],
     ids=["short", "long", "detect alone", "many misses", "nothing to see"],
 )
-def test_any_plan_can_be_drawn(plan: Plan) -> None:
+def test_any_plan_can_be_drawn_and_its_words_are_on_the_page(plan: Plan) -> None:
+    drawing = drawing_of(plan)
+    for word in (shape for shape in drawing.shapes if isinstance(shape, Word)):
+        width = len(word.text) * word.size * 0.6  # as wide as the letters of most fonts of one width are
+        left = word.x - {Anchor.START: 0, Anchor.MIDDLE: width / 2, Anchor.END: width}[word.anchor]
+        assert left >= 0, word
+        assert left + width <= drawing.width, word
     ET.fromstring(svg(drawing_of(plan)))  # noqa: S314  (made by ourselves)
     assert points_of(png(drawing_of(plan)))
 

@@ -11,7 +11,7 @@ from tenure.plan.load import Load
 from tenure.plan.profiles import PROFILES
 from tenure.plan.quorum import NEAR_S, Quorum, Regions
 from tenure.plan.rate import curve, false_failovers, scaled
-from tenure.plan.targets import recommended
+from tenure.plan.targets import best_of, recommended
 from tenure.timing import Timing
 
 CLOUD = PROFILES["cloud"]
@@ -99,6 +99,17 @@ def test_what_is_recommended_is_a_lease_that_the_engine_gives() -> None:
     found = recommended(100.0, CLOUD, CLOUD.trips, traits=consul, budget=Budget.of(Timing.of()), rto_s=30)
     assert all(one.timing.ttl_ns >= consul.ttl_min_ns for one in found)
     assert all(not one.fits for one in found)
+
+
+def test_the_n_that_was_chosen_is_taken_if_it_fits_and_the_cheapest_otherwise() -> None:
+    def best(misses: int, rto_s: float) -> int | None:
+        budget = Budget.of(Timing.of(), load_s=0, warm_s=0, discover_s=0)
+        found = recommended(1 / 30, CLOUD, CLOUD.trips, traits=None, budget=budget, rto_s=rto_s)
+        one = best_of(found, misses)
+        return None if one is None else one.timing.misses
+
+    assert (best(3, 30), best(5, 30), best(7, 30)) == (3, 5, 2)
+    assert (best(3, 4.4), best(3, 4)) == (4, None)
 
 
 def test_no_target_is_never() -> None:

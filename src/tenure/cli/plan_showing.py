@@ -5,6 +5,7 @@ from typing import Final
 
 from tenure.cli.output import aligned
 from tenure.cli.plan_picture import Marks, bars, curve
+from tenure.plan.charts import RAREST_PER_DAY
 from tenure.plan.fitting import Fit
 from tenure.plan.load import BUSY_MAX, Load
 from tenure.plan.quorum import SIZES, Option, Quorum
@@ -89,7 +90,7 @@ def _false_failovers(plan: Plan, width: int, marks: Marks) -> Iterator[str]:
     yield f"False failovers against N x H, by {disturbed.source}:"
     yield from curve(plan.points, plan.chosen, width, marks)
     of_it = ""
-    if rate.answers_per_day > rate.pauses_per_day * 0.01:
+    if rate.answers_per_day > max(rate.pauses_per_day * 0.01, RAREST_PER_DAY):
         of_it = f" ({rate_in_words(rate.answers_per_day)} for late answers alone)"
     yield f"With N x H = {plan.chosen.missed_s:g} s: {rate_in_words(rate.per_day)} for nothing{of_it}."
     if disturbed.rarest_per_day is not None and rate.per_day < disturbed.rarest_per_day:
@@ -108,13 +109,19 @@ def _recommended(plan: Plan) -> Iterator[str]:
         store = "" if plan.engine is None else f" that {plan.engine.name} gives"
         yield f"  none: no lease{store} is long enough for these pauses"
         return
+    best = plan.best
     head = ["  N", "H", "L", "DETECT", "TOTAL", f"RTO {plan.rto_s:g} s", "FALSE FAILOVERS", "RENEWALS"]
-    yield from aligned([head, *(_row(one, plan.rto_s) for one in plan.recommended)]).splitlines()
+    yield from aligned([head, *(_row(one, plan.rto_s, is_best=one is best) for one in plan.recommended)]).splitlines()
+    if best is None:
+        yield f"None of them fits the RTO of {plan.rto_s:g} s: keep a standby warm, or live with more false failovers."
+    else:
+        numbers = best.timing
+        yield f"Take H = {numbers.renew_every_ns / 1e9:g} s, N = {numbers.misses}, L = {numbers.ttl_ns / 1e9:g} s, or longer."
 
 
-def _row(one: Recommended, rto_s: float) -> list[str]:
+def _row(one: Recommended, rto_s: float, *, is_best: bool) -> list[str]:
     return [
-        f"  {one.timing.misses}",
+        f"{'>' if is_best else ' '} {one.timing.misses}",
         f"{one.timing.renew_every_ns / 1e9:g} s",
         f"{one.timing.ttl_ns / 1e9:g} s",
         f"{one.budget.detect_s:.3g} s",

@@ -13,6 +13,7 @@ _WIDTH: Final = 760
 _LEFT, _RIGHT = 110, 730
 _ROW: Final = 24
 _CURVE_HEIGHT: Final = 260
+_SOURCE_MAX: Final = 88  # letters of a line
 # Once in nearly three thousand years. Whoever reads more out of a tail that was fitted to a day deceives themselves.
 RAREST_PER_DAY: Final = 1e-6
 
@@ -35,7 +36,7 @@ def picture(  # noqa: PLR0913  (each by its name)
         + ", ".join(f"{name} {part_s:g} s" for name, part_s in budget.parts)
         + f". With N x H = {chosen.missed_s:g} s, {rate_in_words(chosen.rate.per_day)} for nothing."
     )
-    return Drawing(_WIDTH, top + _CURVE_HEIGHT + 60, title, [*bars, *curve])
+    return Drawing(_WIDTH, top + _CURVE_HEIGHT + 78, title, [*bars, *curve])
 
 
 def _bars(budget: Budget, rto_s: float, unnoticed_s: float) -> Iterator[Shape]:
@@ -60,7 +61,8 @@ def _bars(budget: Budget, rto_s: float, unnoticed_s: float) -> Iterator[Shape]:
     x = _LEFT + rto_s * scale
     yield Line([(x, 40), (x, y + _ROW + 6)], RED, 2, dashed=True)
     note = f"{rto_s:g} s; the thin bar is up to one heartbeat until it is missed"
-    yield Word(x - 6, y + _ROW + 10, note, RED, Anchor.END, 11)
+    is_late = x > (_LEFT + _RIGHT) / 2  # Beside the line, where there is room.
+    yield Word(x - 6 if is_late else x + 6, y + _ROW + 10, note, RED, Anchor.END if is_late else Anchor.START, 11)
 
 
 def _told(from_x: float, to_x: float, y: float, text: str) -> Iterator[Shape]:
@@ -73,9 +75,11 @@ def _told(from_x: float, to_x: float, y: float, text: str) -> Iterator[Shape]:
 
 
 def _curve(points: Sequence[Point], chosen: Point, top: float, assumed: str) -> Iterator[Shape]:
-    yield Word(_LEFT, top, f"False failovers against N x H, by {assumed}", size=14)
+    yield Word(_LEFT, top, "False failovers against N x H", size=14)
+    source = assumed if len(assumed) <= _SOURCE_MAX else f"{assumed[: _SOURCE_MAX - 3]}..."
+    yield Word(_LEFT, top + 18, f"by {source}", GREY, size=11)
     drawn = [point for point in points if point.rate.per_day >= RAREST_PER_DAY]
-    upper, lower = top + 16, top + 16 + _CURVE_HEIGHT
+    upper, lower = top + 34, top + 34 + _CURVE_HEIGHT
     if not drawn:
         yield Word(_LEFT, upper + 20, f"all of it is rarer than {rate_in_words(RAREST_PER_DAY)}", GREY)
         return

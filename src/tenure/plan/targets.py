@@ -47,7 +47,7 @@ def recommended(  # noqa: PLR0913  (each by its name)
     rto_s: float,
     misses: Sequence[int] = MISSES,
 ) -> Sequence[Recommended]:
-    """Return for each N the shortest H and L with at most so many false failovers a day; those for which there is none are left out.
+    """Return for each N the shortest H and L with at most so many false failovers a day, if there is such.
 
     ``budget`` is for what does not depend on the timing.
     """
@@ -55,6 +55,13 @@ def recommended(  # noqa: PLR0913  (each by its name)
         raise ConfigError("--target", f"{per_day:g} a day", "must be more than 0: no timeout makes them impossible")
     found = (_shortest(per_day, pauses, trips, count, traits) for count in misses)
     return [_judged(one, budget, traits, rto_s) for one in found if one is not None]
+
+
+def best_of(found: Sequence[Recommended], misses: int) -> Recommended | None:
+    """Return the one to take: with the N that was chosen if it fits the RTO, or the fewest renewals that do; None: none fits."""
+    fitting = [one for one in found if one.fits]
+    same = (one for one in fitting if one.timing.misses == misses)
+    return next(same, None) or min(fitting, key=lambda one: one.renewals_per_s, default=None)
 
 
 def _shortest(

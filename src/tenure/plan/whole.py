@@ -13,7 +13,7 @@ from tenure.plan.load import Load
 from tenure.plan.profiles import DEFAULT, profile_of
 from tenure.plan.quorum import Option, Quorum, Regions
 from tenure.plan.rate import Point, curve, false_failovers, scaled, stop_after_s
-from tenure.plan.targets import Recommended, recommended
+from tenure.plan.targets import MISSES, Recommended, best_of, recommended
 from tenure.timing import DEFAULT_MISSES, Seconds, Timing, to_ns
 
 
@@ -60,6 +60,11 @@ class Plan:
         kept = self.target_per_day is None or self.chosen.rate.per_day <= self.target_per_day
         return kept and self.fitting.fit in {Fit.FITS, Fit.TIGHT}
 
+    @property
+    def best(self) -> Recommended | None:
+        """Which of the recommended to take; None: none is recommended, or none fits the RTO."""
+        return best_of(self.recommended, self.timing.misses)
+
     def price_per_day(self, advice: Advice) -> float | None:
         """Return how many false failovers a day there would be after a change; None: it leaves them as they are."""
         if advice.heartbeat_s is None:
@@ -69,7 +74,7 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it: durations in seconds, rates a day."""
-        timing, rate = self.timing, self.chosen.rate
+        timing, rate, best = self.timing, self.chosen.rate, self.best
         return {
             "timing": timing_json(timing),
             "store": None if self.engine is None else _engine_json(self.engine, timing),
@@ -99,7 +104,7 @@ class Plan:
                 "curve": [{"missed_s": round(one.missed_s, 6), "per_day": one.rate.per_day} for one in self.points],
             },
             "target_per_day": self.target_per_day,
-            "recommended": [_recommended_json(one) for one in self.recommended],
+            "recommended": [_recommended_json(one) | {"best": one is best} for one in self.recommended],
             "quorum": None if self.quorum is None else _quorum_json(self.quorum),
             "regions": [_option_json(one) for one in self.regions],
             "load": None if self.load is None else _load_json(self.load),
@@ -150,7 +155,13 @@ def planned(  # noqa: PLR0913  (everything that a plan is made of, by name)
     better: Sequence[Recommended] = ()
     if target_per_day is not None:
         better = recommended(
-            target_per_day, disturbed.pauses, disturbed.trips, traits=traits, budget=budget, rto_s=rto_s
+            target_per_day,
+            disturbed.pauses,
+            disturbed.trips,
+            traits=traits,
+            budget=budget,
+            rto_s=rto_s,
+            misses=sorted({*MISSES, max(timing.misses, MISSES[0])}),
         )
     return Plan(
         timing=timing,
