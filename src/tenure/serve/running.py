@@ -22,7 +22,7 @@ from tenure.serve.gate import HEAD_BYTES_MAX
 from tenure.serve.hub import CLIENTS_MAX
 from tenure.serve.listening import Place, forget, listen
 from tenure.serve.setup import Setup
-from tenure.serve.streaming import ABORT
+from tenure.serve.streaming import PIPE
 
 CONNECTIONS_MAX: Final = 2 * CLIENTS_MAX
 _HEAD_WITHIN_S: Final = 10.0  # A client says what it wants within this time, or has its connection closed.
@@ -38,7 +38,7 @@ class _Protocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.app = partial(_with_abort, self.app, self._abort)
+        self.app = partial(_with_pipe, self.app, self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -53,12 +53,19 @@ class _Protocol(H11Protocol):
         if self.cycle is None:
             self.transport.abort()
 
-    def _abort(self) -> None:
+    def write(self, content: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(content)
+
+    def pending_bytes(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
         self.transport.abort()
 
 
-async def _with_abort(app: Any, abort: Callable[[], None], scope: Scope, receive: Receive, send: Send) -> None:
-    scope.setdefault("extensions", {})[ABORT] = abort
+async def _with_pipe(app: Any, pipe: _Protocol, scope: Scope, receive: Receive, send: Send) -> None:
+    scope.setdefault("extensions", {})[PIPE] = pipe
     await app(scope, receive, send)
 
 
@@ -111,7 +118,7 @@ async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[
         loop="asyncio",
         lifespan="on",
         log_config=None,
-        log_level=logging.WARNING,
+        log_level=logging.ERROR,  # A warning for each request that is none would fill a disk, for anybody who likes.
         access_log=False,  # Paths and headers may be secret.
         server_header=False,
         proxy_headers=False,  # Nobody tells us whose request it is but the connection.

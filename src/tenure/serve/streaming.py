@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from tenure.serve.answers import Receive, Send
 from tenure.serve.routes import Call
 
-ABORT = "tenure.abort"  # what ends a connection at once, among the extensions of a request; our server has it
+PIPE = "tenure.pipe"  # the connection itself, as the hub has it, among the extensions of a request; our server has it
 
 
 async def events(call: Call) -> None:
@@ -15,19 +15,20 @@ async def events(call: Call) -> None:
     hub, scope = call.sidecar.hub, call.scope
     headers = dict(scope["headers"])
     last_id = call.query.get("last_event_id") or headers.get(b"last-event-id", b"").decode("latin-1") or None
-    abort = scope.get("extensions", {}).get(ABORT)
-    client = hub.join(frozenset(call.query.get("election", ())), last_id, abort)
+    pipe = scope.get("extensions", {}).get(PIPE)
+    client = hub.join(frozenset(call.query.get("election", ())), last_id, pipe)
     gone = asyncio.create_task(when_gone(call.receive))
     gone.add_done_callback(lambda _: client.wake(gone=True))
     try:
         await begin_stream(call.send)
         await send_block(call.send, b"retry: 1000\n\n" + hub.missed(last_id))
+        # Frames are those of chunks, which HTTP/1.0 has not.
+        client.writes = pipe is not None and scope["http_version"] == "1.1"
+        client.wake()
         while not client.gone:
-            chunk = client.take()
+            chunk = b"" if client.writes and not hub.closed else client.take()
             if chunk is None:
-                hub.cut += 1
-                if abort is not None:
-                    abort()
+                client.cut()
                 break
             if chunk:
                 client.sending_since_s = time.monotonic()
@@ -37,6 +38,8 @@ async def events(call: Call) -> None:
                 break
             else:
                 await client.news.wait()
+                if client.writes and not hub.closed:
+                    client.news.clear()
     finally:
         hub.clients.discard(client)
         gone.cancel()
