@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import anyio
 import asyncpg
 import pytest
 
@@ -22,6 +24,7 @@ from tenure.testing.engines import EtcdCluster, PostgresCluster, ZooKeeperEnsemb
 from tenure.testing.engines.cluster import Cluster
 from tests.hearing import Hearing
 from tests.history.making import until
+from tests.processes import freeze
 from tests.sharing import TICK_MS
 
 PATIENCE_S = 60.0
@@ -141,6 +144,42 @@ def test_of_a_leader_of_another_machine_that_is_killed_its_successor_tells_when_
             asyncio.run(main(doomed))
         finally:
             doomed.kill()
+
+
+def test_a_leader_that_was_frozen_tells_later_how_it_ended_and_leaves_its_successors_record_alone(
+    tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "store.db"
+
+    async def main(frozen: subprocess.Popen[str]) -> None:
+        async with tenure.open_store(f"sqlite://{file}") as store, keep(store) as recorder:
+            freeze(frozen.pid, file)
+            election = tenure.Election(store, name, ttl=1)
+
+            async def body(_: tenure.Tenure) -> None:
+                await until(lambda: recorder.written_count > 0)(None)
+                first, second = await read_history(store, name)
+                assert (first.reason, second.in_office) == ("vanished", True)
+                frozen.send_signal(signal.SIGCONT)
+                with anyio.fail_after(PATIENCE_S):
+                    while (await read_history(store, name))[0].reason == "vanished":  # noqa: ASYNC110  (a file changes)
+                        await anyio.sleep(0.02)
+                first, again = await read_history(store, name)
+                assert (first.reason, first.ended_between) == ("lapsed", None)
+                assert first.overstay_s is not None
+                assert (again.in_office, again.overlaps, again.began_s) == (True, True, second.began_s)
+
+            await election.lead(body)
+            assert [one.reason for one in await read_history(store, name)][:2] == ["lapsed", "resigned"]
+
+    program = [sys.executable, "-c", DOOMED, f"sqlite://{file}", name]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as frozen:
+        try:
+            assert frozen.stdout is not None
+            assert frozen.stdout.readline() == "written\n"
+            asyncio.run(main(frozen))
+        finally:
+            frozen.kill()
 
 
 @pytest.fixture(params=["sqlite", "etcd", "postgresql"])
