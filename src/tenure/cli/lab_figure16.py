@@ -35,12 +35,11 @@ def run_figure16(trials: int, broadcast: float | None, jobs: int, svg: Path | No
 def picture(lines: list[Line]) -> str:
     """Return the figure as the paper draws it: what share of the trials had a leader by when."""
     by_span = {(line.low_ms, line.high_ms): line for line in lines}
-    high_ms = GIVE_UP_S * 1000 - 1.0
     panels = [
         Panel(title, [(by_span[span].name, by_span[span].times_ms) for span in spans], low_ms, high_ms)
-        for title, spans, low_ms in (
-            ("More randomness: fewer split votes", TOP, 50.0),
-            ("Shorter timeouts: a crash is noticed sooner", BOTTOM, _LOW_MS),
+        for title, spans, low_ms, high_ms in (
+            ("More randomness: fewer split votes", TOP, 50.0, GIVE_UP_S * 1000 - 1.0),
+            ("Shorter timeouts: a crash is noticed sooner", BOTTOM, _LOW_MS, 1000.0),
         )
     ]
     return cdf_svg(panels, "Figure 16 of the Raft paper, measured again: the time until a crashed leader is replaced")

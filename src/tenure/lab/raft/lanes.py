@@ -10,7 +10,7 @@ from tenure.lab.raft.messages import Append, Appended, RequestVote, Role, Vote
 from tenure.lab.raft.stage import Stage, Story
 from tenure.lab.world import NEVER, Sent
 
-_WIDTH, _LEFT, _TOP, _LANE, _RIGHT = 960, 40, 70, 70, 20
+_WIDTH, _LEFT, _TOP, _LANE, _RIGHT = 960, 40, 70, 70, 30
 _COLOURS: Final = {
     Role.FOLLOWER: "#cfd8dc",
     Role.PRE_CANDIDATE: "#f0e442",
