@@ -13,6 +13,7 @@ from subprocess import SubprocessError
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import compare
 import consul
 import control
 import cron
@@ -45,6 +46,7 @@ from sides import forget_left_out
 from tenure.errors import TenureError
 
 BENCHES: dict[str, Callable[[], Figures]] = {
+    "compare": compare.figures,
     "consul": consul.figures,
     "control": control.figures,
     "cron": cron.figures,

@@ -18,7 +18,7 @@ from tenure.lab.approaches.tables import broken_promises, cell_text, per_thousan
 from tenure.lab.approaches.telling import tell
 from tenure.plan.svg import svg
 
-COMMANDS = ["bully", "flag", "setnx", "redlock"]
+COMMANDS = {"bully": "bully", "flag": "flag", "setnx": "setnx", "redlock": "redlock", "ours": "tenure"}
 
 
 def lab(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -78,7 +78,7 @@ def test_the_story_that_an_approach_is_known_for_ends_with_its_moral_and_replays
     assert last.startswith(f"replay: tenure lab {name} --seed ")
     again = lab(*last.removeprefix("replay: tenure lab ").split())
     assert again.stdout == run.stdout
-    fault, checker = find(name).tale
+    fault, checker = find(COMMANDS[name]).tale
     assert f"{checker} is broken at" in run.stdout
     assert fault in last
 

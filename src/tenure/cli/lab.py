@@ -12,6 +12,7 @@ LABS: Final = {
     "flag": ("tenure.cli.lab_flag", "A flag in a database row, and the job that clears it."),
     "setnx": ("tenure.cli.lab_setnx", "SETNX with a ttl on one Redis, or with a replica."),
     "redlock": ("tenure.cli.lab_redlock", "Redlock over five Redis servers."),
+    "ours": ("tenure.cli.lab_ours", "The machine of this package, under the same faults."),
     "compare": ("tenure.cli.lab_compare", "All of them and tenure under the same faults, in one table."),
 }
 

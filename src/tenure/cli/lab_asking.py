@@ -123,7 +123,7 @@ def run(name: str, asked: dict[str, Any]) -> int:
 
 def _command(name: str) -> str:
     base, _, variant = name.partition("-")
-    return f"tenure lab {base}" + (f" --{variant}" if variant else "")
+    return f"tenure lab {'ours' if base == 'tenure' else base}" + (f" --{variant}" if variant else "")
 
 
 def _one(approach: Approach, asked: dict[str, Any], faults: tuple[str, ...] | None, seeds: range) -> int:
@@ -142,6 +142,7 @@ def _one(approach: Approach, asked: dict[str, Any], faults: tuple[str, ...] | No
     if asked["picture"] is not None:
         _draw(asked["picture"], approach, played, _end_of(found, checker))
     replay = f"{_command(approach.name)} --seed {seed} --faults {','.join(faults) or 'none'} --fence {asked['fence']}"
+    replay += "" if asked["checker"] is None else f" --check {checker}"
     if asked["as_json"]:
         entries = played.history if asked["told"] else []
         for entry in entries:

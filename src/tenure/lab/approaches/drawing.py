@@ -58,6 +58,7 @@ def run_picture(approach: Approach, played: Played, since: int = 0, until: int |
 
 
 def _faults(approach: Approach, played: Played, axis: _Axis) -> Iterator[Shape]:
+    struck: dict[tuple[int, str], str] = {}  # when, and what → the servers that it struck
     for strike in played.plan.strikes:
         begin, end = strike.at, min(strike.at + strike.for_ns, played.plan.heal_at)
         if end < axis.since or begin > axis.until:
@@ -69,10 +70,13 @@ def _faults(approach: Approach, played: Played, axis: _Axis) -> Iterator[Shape]:
                 yield Word(axis.x(begin) + 3, _TOP - 7, sides)
         elif strike.who in CANDIDATES and strike.kind in ("pause", "crash"):
             yield axis.bar(strike.who, (begin, end), _AWAY, 34)
-        elif strike.who - len(CANDIDATES) in range(len(approach.servers)):
-            what = {"crash": "dies", "jump": f"set {strike.mask / S:+.0f} s"}.get(strike.kind, strike.kind)
-            yield Line([(axis.x(begin), _TOP - 4), (axis.x(begin), _BOTTOM)], RED, dashed=True)
-            yield Word(axis.x(begin) + 3, _TOP - 7, f"{name_of(strike.who)} {what}", RED)
+        elif strike.who - len(CANDIDATES) in range(len(approach.servers)) and begin >= axis.since:
+            what = "dies" if strike.kind == "crash" else f"{strike.mask / S:+.0f} s"
+            struck[begin, what] = struck.get((begin, what), "") + name_of(strike.who)
+    for number, ((begin, what), names) in enumerate(struck.items()):
+        yield Line([(axis.x(begin), _TOP - 4), (axis.x(begin), _BOTTOM)], RED, dashed=True)
+        # In two rows: what happens soon after one another is read all the same.
+        yield Word(axis.x(begin) + 3, _TOP - 7 - 14 * (number % 2), f"{names} {what}", RED)
 
 
 def _rails() -> Iterator[Shape]:

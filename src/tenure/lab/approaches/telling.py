@@ -5,8 +5,8 @@ from typing import Final
 
 from tenure.lab.approaches.arena import Approach, Played
 from tenure.lab.approaches.cast import CANDIDATES, SERVERS
-from tenure.lab.faults import name_of, names_of
-from tenure.lab.world import WORLD, Entry
+from tenure.lab.faults import S, name_of, names_of
+from tenure.lab.world import Entry
 from tenure.sim.checkers import Violation
 
 _WIDTH: Final = 27
@@ -49,8 +49,9 @@ def tell(approach: Approach, played: Played, upto: int | None = None) -> Iterato
         if entry.kind == "healed":
             yield f"{time} | ~ nothing fails from here on"
         elif entry.kind == "fault":
-            if entry.who == WORLD and _concerns(entry, played, present):
-                yield f"{time} | ~ {entry.detail}"
+            words = _fault(entry, played, approach, present)
+            if words:
+                yield f"{time} | ~ {words}"
         elif entry.kind == "started":
             if entry.number > 1 and entry.who in present:
                 yield f"{time} | ~ {name_of(entry.who)} starts again"
@@ -58,14 +59,16 @@ def tell(approach: Approach, played: Played, upto: int | None = None) -> Iterato
             yield _line(time, *_cells(entry))
 
 
-def _concerns(entry: Entry, played: Played, present: set[int]) -> bool:
-    """Say whether a fault struck anybody who has a part in this. The others of the cast do nothing."""
-    strikes = [strike for strike in played.plan.strikes if strike.at == entry.at and strike.who == entry.number]
-    # The end of a partition is no strike, and always told.
-    return not strikes or any(
-        strike.who in present if not strike.kind.startswith(("partition", "one-way")) else _parts(strike.mask, present)
-        for strike in strikes
-    )
+def _fault(entry: Entry, played: Played, approach: Approach, present: set[int]) -> str:
+    """Return what struck, or nothing if it struck nobody who has a part in this: the others of the cast do nothing."""
+    for strike in played.plan.strikes:
+        if strike.at == entry.at and strike.who == entry.number:
+            if strike.kind not in ("partition", "one-way"):
+                return str(entry.detail) if strike.who in present else ""
+            sides = cut_in_words(strike.mask, approach)
+            how = "parted" if strike.kind == "partition" else "the right hears nothing of the left"
+            return f"{how}: {sides}, for {strike.for_ns / S:.3f} s" if sides else ""
+    return str(entry.detail)  # The end of a partition.
 
 
 def _parts(mask: int, present: set[int]) -> bool:
