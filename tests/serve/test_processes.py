@@ -134,6 +134,33 @@ def test_events_are_heard_as_they_happen_and_again_from_where_one_left_off(stage
         assert any(kind == "board" for _, kind, _ in events_of(stream.iter_lines()))
 
 
+def test_the_page_of_a_sidecar_that_was_just_started_knows_who_led_before(stage: Stage) -> None:
+    old = stage.start()
+    led = old.lead("jobs")
+    old.client.delete(f"/v1/candidacies/{led['id']}")
+    old.end()
+    new = stage.start()
+
+    def tokens() -> list[int]:
+        rows = new.client.get("/v1/board").json()["elections"]
+        return [stint["token"] for row in rows for stint in row["timeline"]]
+
+    check_eventually(lambda: tokens() == [led["token"]])
+    tenures = new.client.get("/v1/elections/jobs/history").json()["tenures"]
+    assert [(one["token"], one["reason"]) for one in tenures] == [(led["token"], "resigned")]
+
+
+def test_without_what_it_needs_the_command_says_how_to_install_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['uvicorn'] = None; sys.argv[1:] = ['serve']; from tenure.cli.main import main; main()"
+    )
+    words = [sys.executable, "-c", code]
+    answer = subprocess.run(words, env=at_home(tmp_path), capture_output=True, text=True, timeout=30, check=False)
+    assert answer.returncode == 2
+    assert "pip install 'tenure[serve]'" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
 def test_requests_that_are_none_are_refused_and_the_sidecar_goes_on(stage: Stage) -> None:
     sidecar = stage.start()
     head = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -160,6 +187,7 @@ def test_requests_that_are_none_are_refused_and_the_sidecar_goes_on(stage: Stage
         (["--stand", "a//b"], "127.0.0.1:0", "--stand"),
         (["--token-file", "none"], "127.0.0.1:0", "cannot be read"),
         (["--rate", "0"], "127.0.0.1:0", "--rate"),
+        (["--stand", "jobs", "--ttl", "1ms"], "127.0.0.1:0", "must lie between"),
         ([], "127.0.0.1", "HOST:PORT"),
         ([], "127.0.0.1:99999", "HOST:PORT"),
         ([], "unix:relative", "absolute path"),

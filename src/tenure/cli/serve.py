@@ -83,10 +83,10 @@ def command(  # noqa: PLR0913  (click hands every option in)
       tenure serve --stand billing --advertise http://10.0.0.5:8080
       tenure serve --listen unix:/run/tenure.sock --token-file /etc/tenure/token
     """
+    check_installed()
     settings = settings_of(
         store=store, config=config, ttl=ttl, grace=grace, accept_best_effort=accept_best_effort, history=history
     )
-    check_installed()
     from tenure.serve.listening import place_of  # noqa: PLC0415  (it and what follows need the extra)
     from tenure.serve.setup import Setup, tokens_in  # noqa: PLC0415
 

@@ -17,6 +17,8 @@ _PORT_MAX: Final = 65535
 _BACKLOG: Final = 2048
 _UNIX_PATH_MAX: Final = 107  # what fits into the kernel's struct, with the zero at its end
 # A client whose machine has died says nothing: its connection is given up after about 20 s without a sign of life.
+# What the kernel keeps for one who does not read. By itself it would be megabytes, and who is slow would be noticed late.
+_SEND_BUFFER_BYTES: Final = 64 * 1024
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 20_000))
 
 
@@ -71,6 +73,7 @@ def listen(place: Place) -> tuple[socket.socket, Place]:
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
             for name, value in _KEEPALIVE:  # Whoever is accepted has the same.
                 if hasattr(socket, name):
                     opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -22,6 +22,7 @@ from tenure.serve.gate import HEAD_BYTES_MAX
 from tenure.serve.hub import CLIENTS_MAX
 from tenure.serve.listening import Place, forget, listen
 from tenure.serve.setup import Setup
+from tenure.serve.standing import check_ttl
 from tenure.serve.streaming import PIPE
 
 CONNECTIONS_MAX: Final = 2 * CLIENTS_MAX
@@ -109,6 +110,8 @@ class _Server(uvicorn.Server):
 
 async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[[Place], object]) -> None:
     """Serve until a signal comes, and then until everything was released. Calls ``started`` when it listens."""
+    if setup.stand:
+        check_ttl(store.store, setup.timing)
     opened, place = listen(place)
     app = build(store, setup)
     config = uvicorn.Config(

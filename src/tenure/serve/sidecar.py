@@ -4,10 +4,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
+from tenure.apps.history.reading import read_history
 from tenure.apps.history.recorder import Recorder, keep
 from tenure.election import Election
+from tenure.errors import TenureError
 from tenure.facts import subscribe
 from tenure.facts.kinds import Fact, as_json
 from tenure.metrics import Prometheus
@@ -23,6 +26,9 @@ from tenure.serve.setup import Setup
 
 _LATELY_S: Final = 3 * LOOK_EVERY_S + 5.0  # Three looks, of which one took as long as it may.
 _BOARD_EVERY_S: Final = 0.25
+# One election at a time and ten a second: a thousand histories at once would be felt where elections are held.
+_REMEMBER_EVERY_S: Final = 0.1
+_REMEMBERED_MAX: Final = 1000
 # Questions to the engine that are under way for clients. Whoever comes above waits, and the rate bounds how many do.
 ASKING_MAX: Final = 16
 
@@ -86,7 +92,7 @@ class Sidecar:
             self._recorder = keep(self.store, elections=self.register.stood_in).__enter__()
         self._subscriptions = [subscribe(self.metrics), subscribe(self._hear)]
         self.stands.start()
-        for forever in (self._looker.run(), self._beat(), self._show()):
+        for forever in (self._looker.run(), self._beat(), self._show(), self._remember()):
             self._tasks.append(asyncio.create_task(_ended(forever)))
 
     async def close(self) -> None:
@@ -133,6 +139,20 @@ class Sidecar:
             self.metrics.saw(statuses, self.store.store.address)
         self.board.store_is(not trouble, trouble, at_s=now_s)
         self._board_due = True
+
+    async def _remember(self) -> None:
+        """Read what is on record of each election, once, when it is first seen: what happened before this process began."""
+        read: set[str] = set()
+        while True:
+            await asyncio.sleep(_REMEMBER_EVERY_S)
+            name = next((name for name in self.view.statuses if name not in read), None)
+            if name is None or len(read) >= _REMEMBERED_MAX or self.view.trouble:
+                continue
+            read.add(name)
+            with suppress(TenureError, TimeoutError):  # Then it is shown from now on.
+                async with self.asking, asyncio.timeout(_LATELY_S):
+                    self.board.recorded(name, await read_history(self.store, name))
+                self._board_due = True
 
     async def _beat(self) -> None:
         while True:

@@ -13,6 +13,7 @@ from tenure.serve.hub import BEAT_S, block_of
 from tenure.serve.probing import seen
 from tenure.serve.routes import Call, Reply, told
 from tenure.serve.streaming import begin_stream, first_of, send_block, when_gone
+from tenure.stores.base import Store
 from tenure.timing import Timing
 
 _STATES_PER_KEEP: Final = 3
@@ -24,7 +25,7 @@ async def stand(call: Call) -> Reply:
     name = check_name(call.path["election"])
     advertise = body.get("advertise", call.sidecar.setup.advertise)
     election = Election(call.sidecar.store, name, timing=_timing(call), advertise=advertise)
-    _check_ttl(call, election)
+    check_ttl(call.sidecar.store.store, election.timing)
     one = call.sidecar.register.begin(election, body.get("keep_s", KEEP_S))
     return told(one.as_json(), 201, {"Location": f"/v1/candidacies/{one.id}"})
 
@@ -84,7 +85,7 @@ async def lock(call: Call) -> Reply:
     """Take a lock, or say that others hold it."""
     name = check_name(call.path["lock"], "lock")
     lock_ = Lock(call.sidecar.store, name, timing=_timing(call))
-    _check_ttl(call, lock_)
+    check_ttl(call.sidecar.store.store, lock_.timing)
     keep_s, wait_s = call.body.get("keep_s", KEEP_S), call.body.get("wait_s", 0.0)
     one = call.sidecar.register.begin(lock_, keep_s + wait_s, wait_s)
     gone = asyncio.create_task(when_gone(call.receive))
@@ -125,9 +126,9 @@ def _timing(call: Call) -> Timing:
         raise Fault(422, "invalid", f"ttl_s cannot work: {error.rule}", field="ttl_s") from None
 
 
-def _check_ttl(call: Call, standing: Election | Lock) -> None:
-    """Refuse at once what the seat would refuse, so that nobody has to ask again to learn of it."""
-    traits, ttl_ns = call.sidecar.store.store.traits, standing.timing.ttl_ns
+def check_ttl(store: Store, timing: Timing) -> None:
+    """Refuse at once what the seat would refuse, so that nobody has to ask again to learn of it. Raises ConfigError."""
+    traits, ttl_ns = store.traits, timing.ttl_ns
     if not traits.ttl_min_ns <= ttl_ns <= traits.ttl_max_ns:
-        rule = f"must lie between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} for this store"
-        raise Fault(422, "invalid", f"ttl_s {rule}", field="ttl_s")
+        rule = f"must lie between {traits.ttl_min_ns / 1e9:g} and {traits.ttl_max_ns / 1e9:g} s for {store.address}"
+        raise ConfigError("ttl_s", f"{ttl_ns / 1e9:g}", rule)
