@@ -163,6 +163,40 @@ def test_an_error_that_nobody_waits_for_any_more_is_no_news() -> None:
     assert play(story()) == []
 
 
+def test_an_error_that_comes_together_with_the_cancellation_of_its_caller_is_no_news() -> None:
+    async def story() -> None:
+        turns, here = Turns(), Here()
+        claim = asyncio.create_task(turns.alone(here, here.ask("put")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        here.answer.set_exception(LookupError("gone"))
+        # After the work has failed, and before its caller hears of it.
+        asyncio.get_running_loop().call_soon(claim.cancel)
+        await asyncio.wait([claim])
+        assert claim.cancelled()
+        assert here.busy is None
+
+    assert play(story()) == []
+
+
+def test_a_factory_that_begins_tasks_at_once_takes_no_step_of_the_work() -> None:
+    async def story() -> None:
+        turns, here = Turns(), Here()
+
+        def begin_at_once(*_: Any, **__: Any) -> Any:
+            pytest.fail("the place is not taken yet")
+
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(begin_at_once)
+        try:
+            assert await turns.alone(here, here.say("word")) == "word"
+        finally:
+            loop.set_task_factory(None)
+        assert here.busy is None
+
+    assert play(story()) == []
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_work_that_ends_with_the_loop_leaves_the_place_free(at_once: bool) -> None:
     """Also if its task has not taken a step yet, and the work itself has."""

@@ -36,7 +36,8 @@ class Turns:
         loop, context = asyncio.get_running_loop(), copy_context()
         over = loop.create_future()
         begun = _Begun(self._to_its_end(place, work, over))
-        place.busy = task = loop.create_task(begun, context=context)
+        # Not by the loop's factory: one that begins tasks at once would be through before the place is taken.
+        place.busy = task = asyncio.Task(begun, loop=loop, context=context)
         self._under_way.add(task)
         try:
             # At once and not in the next turn of the loop: what it sends goes out sooner.
@@ -48,7 +49,9 @@ class Turns:
             # Not the task: cancelling whoever waits for that would cancel it, and a shield takes a turn more.
             await over
         finally:
-            if not task.done():
+            if task.done():  # Its error may have come together with the cancellation of whoever would have heard it.
+                _ask_for_its_error(task)
+            else:
                 task.add_done_callback(_ask_for_its_error)
         return task.result()
 
