@@ -90,6 +90,39 @@ def test_the_deadline_of_a_renewal_counts_from_its_sending(etcd: EtcdCluster) ->
     play(story())
 
 
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_what_is_sent_late_or_anew_has_a_whole_deadline_from_then(etcd: EtcdCluster, was_sent: bool) -> None:
+    """Or a member that is far away is left for a request of a moment ago, and each try begins by looking for it again."""
+
+    async def story() -> None:
+        async with client_of(etcd) as client:
+            lease = (await client.lease_grant(60)).lease
+            begun = client.begin_renewal(lease)
+            assert client._connection is not None
+            client.leave(client._connection, "it is lost")
+            if not was_sent:
+                begun = client.begin_renewal(lease)
+            over = begun._replace(until_s=asyncio.get_running_loop().time())  # A put has taken that long.
+            assert (await client.lease_renewal(lease, over)).ttl_s == 60
+
+    play(story())
+
+
+def test_a_connection_that_takes_no_stream_any_more_is_left_for_another(etcd: EtcdCluster) -> None:
+    async def story() -> None:
+        async with client_of(etcd) as client:
+            lease = (await client.lease_grant(60)).lease
+            worn_out = client._connection
+            assert worn_out is not None
+            worn_out._next_number = 2**31 + 1
+            begun = client.begin_renewal(lease)
+            assert begun.answer is None
+            assert (await client.lease_renewal(lease, begun)).ttl_s == 60
+            assert client._connection is not worn_out
+
+    play(story())
+
+
 def test_who_stops_waiting_for_a_message_that_others_share_takes_it_from_nobody(etcd: EtcdCluster) -> None:
     async def story() -> None:
         async with client_of(etcd) as client:

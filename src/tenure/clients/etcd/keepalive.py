@@ -16,7 +16,7 @@ from tenure.clients.etcd import codec
 from tenure.clients.etcd.http2 import Headers
 from tenure.clients.etcd.link import Link
 from tenure.clients.etcd.messages import Renewal
-from tenure.clients.etcd.stream import Lost
+from tenure.clients.etcd.stream import Lost, NotSent
 from tenure.clients.etcd.transport import Connection
 
 _PATH = "/etcdserverpb.Lease/LeaseKeepAlive"
@@ -98,7 +98,10 @@ class Keepalive:
         if opened is None:
             if not connection.has_room:
                 return Begun(until_s)
-            opened = self._opened = _Opened(self._link, connection, token)
+            try:
+                opened = self._opened = _Opened(self._link, connection, token)
+            except NotSent:  # It takes no more streams at all. Whoever asks next leaves it.
+                return Begun(until_s)
         return Begun(until_s, connection, opened.send(lease))
 
     async def renew(self, lease: int, begun: Begun) -> Renewal:
@@ -114,7 +117,10 @@ class Keepalive:
                 awaited = (await self._open(connection, token)).send(lease)
             return await awaited
 
-        return await self._link.attempt("renew a lease", exchange, begun.until_s)
+        # What has to be sent now has a whole deadline from now. Were it the rest of the one before, a member that is far away would
+        # be left each time, for not having answered a request of a moment ago, and the next try would have to find it again.
+        sent = begun.connection is not None and not begun.connection.closed
+        return await self._link.attempt("renew a lease", exchange, begun.until_s if sent else None)
 
     async def _open(self, connection: Connection, token: Headers) -> _Opened:
         while (opened := self._opened_on(connection)) is None:
