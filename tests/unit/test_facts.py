@@ -222,7 +222,7 @@ from tenure.facts.kinds import StoreLost
 def hear(fact):
     time.sleep(0.1)
     print(fact.what.detail, flush=True)
-subscribe(hear)
+subscription = subscribe(hear)
 for number in range(3):
     publish(StoreLost(str(number)))
 """
@@ -233,6 +233,9 @@ def test_the_child_of_a_fork_hears_of_its_own_facts() -> None:
     assert subprocess.run([sys.executable, "-c", FORKED], check=False, timeout=60).returncode == 0
 
 
-def test_the_last_facts_are_heard_before_the_interpreter_leaves() -> None:
-    left = subprocess.run([sys.executable, "-c", LEAVING], check=True, timeout=60, capture_output=True, text=True)
+@pytest.mark.parametrize("last", ["", "subscription.close()"])
+def test_the_last_facts_are_heard_before_the_interpreter_leaves(last: str) -> None:
+    left = subprocess.run(
+        [sys.executable, "-c", LEAVING + last], check=True, timeout=60, capture_output=True, text=True
+    )
     assert left.stdout.split() == ["0", "1", "2"]

@@ -41,7 +41,11 @@ class _Shown:
     """The kinds of fact that the log's level shows at this moment."""
 
     def __contains__(self, kind: object) -> bool:
-        return isinstance(kind, type) and _LOG.isEnabledFor(_LEVELS[kind])
+        if not isinstance(kind, type):
+            return False
+        # Not by isEnabledFor: that waits for whoever configures logging, which may take as long as a file or a name server does.
+        level = _LEVELS[kind]
+        return level >= _LOG.getEffectiveLevel() and level > _LOG.manager.disable and not _LOG.disabled
 
 
 class Log:

@@ -11,13 +11,14 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Final, Self
 
 from tenure.clock import BootClock
 from tenure.errors import ConfigError, redact
-from tenure.facts.kinds import Fact, What
+from tenure.facts.kinds import Fact, Stood, What
 from tenure.model import Holder
 
 Subscriber = Callable[[Fact], object]
@@ -66,7 +67,7 @@ class Subscription:
         if self._thread is threading.current_thread():
             raise ConfigError("wait_until_told", "a subscriber", "must not wait for what only it itself can hear")
         if self._thread is None:
-            return self._queue.empty()
+            return self._queue.qsize() <= self._closed  # the word that it is closed
         if self._closed:
             self._thread.join(within_s)
             return not self._thread.is_alive()
@@ -76,9 +77,10 @@ class Subscription:
 
     def close(self) -> None:
         """Hear no more, but of what was published before. Harmless a second time."""
-        _leave(self)
-        self._closed = True
-        self._queue.put(None)
+        if not self._closed:
+            _leave(self, is_told=self._thread is None)
+            self._closed = True
+            self._queue.put(None)
 
     def forget_after_fork(self) -> None:
         """In the child of a fork: nothing is under way here. Also how it begins."""
@@ -87,14 +89,17 @@ class Subscription:
         self._thread: threading.Thread | None = None
 
     def _start(self) -> None:
-        with self._starting:
-            if self._thread is not None:
-                return
-            self._thread = threading.Thread(target=self._tell, name="tenure-facts", daemon=True)
-            try:
+        # Not waited for: who has it may be this very thread, interrupted by a signal or a finalizer that publishes something.
+        if not self._starting.acquire(blocking=False):
+            return
+        try:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._tell, name="tenure-facts", daemon=True)
                 self._thread.start()
-            except RuntimeError:  # The interpreter is leaving, and starts no thread any more.
-                self._thread = None
+        except RuntimeError:  # The interpreter is leaving, and starts no thread any more.
+            self._thread = None
+        finally:
+            self._starting.release()
 
     def _tell(self) -> None:
         while (told := self._queue.get()) is not None:
@@ -104,17 +109,28 @@ class Subscription:
             try:
                 self._subscriber(told)
             except BaseException as error:  # noqa: BLE001  (whatever it is, it is not this thread's to end by)
-                self._fail(told, error)
+                with suppress(BaseException):  # Nor is what a handler of the log raises.
+                    self._fail(told, error)
+        _LEAVING.discard(self)
 
     def _fail(self, fact: Fact, error: BaseException) -> None:
         self.failed += 1
         if not self._said:  # Once: one that fails with every fact would fill the log.
             self._said = True
-            _LOG.warning("subscriber %s failed with the fact %r: %s", self.name, fact.name, redact(repr(error)))
+            _LOG.warning("subscriber %s failed with the fact %r: %s", self.name, fact.name, redact(_shown(error)))
+
+
+def _shown(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001  (it is the subscriber's own, and may be unable to say what it is)
+        return type(error).__name__
 
 
 _LISTENING: Final[dict[Subscription, None]] = {}  # In the order in which they came.
-_CHANGING: Final = threading.Lock()
+_LEAVING: Final[set[Subscription]] = set()  # Closed, and not told yet of all that was before.
+# A finalizer may close one at any moment, also while this thread subscribes another.
+_CHANGING: Final = threading.RLock()
 _everybody: tuple[Subscription, ...] = ()
 _clock: Final = BootClock()
 
@@ -134,28 +150,45 @@ def subscribe(
     if queue_max < 1:
         raise ConfigError("queue_max", queue_max, "must be at least 1")
     global _everybody  # noqa: PLW0603  (read without a lock by every publisher, so replaced as a whole)
-    one = Subscription(subscriber, kinds, queue_max)
+    one = Subscription(subscriber, _checked(kinds), queue_max)
     with _CHANGING:
         _LISTENING[one] = None
         _everybody = tuple(_LISTENING)
     return one
 
 
-def _leave(one: Subscription) -> None:
+def _checked(kinds: Container[type] | None) -> Container[type] | None:
+    if isinstance(kinds, Iterator):
+        return frozenset(kinds)  # It could be asked once.
+    try:
+        _ = kinds is None or Stood in kinds
+    except TypeError:
+        raise ConfigError("kinds", kinds, "must be several classes of tenure.facts.kinds: (Elected, Left)") from None
+    return kinds
+
+
+def _leave(one: Subscription, *, is_told: bool) -> None:
     global _everybody  # noqa: PLW0603
     with _CHANGING:
         _LISTENING.pop(one, None)
         _everybody = tuple(_LISTENING)
+        if not is_told:
+            _LEAVING.add(one)
 
 
 def publish(what: What, store: str = "", election: str = "", holder: Holder | None = None) -> None:
     """Tell every subscriber, soon. Called by any thread; never waits, and never raises for what a subscriber does."""
     fact: Fact | None = None
     for one in _everybody:
-        if one.kinds is None or type(what) in one.kinds:
-            if fact is None:
-                fact = Fact(what, _clock.now(), time.time(), store, election, holder)
-            one.put(fact)
+        try:
+            if one.kinds is not None and type(what) not in one.kinds:
+                continue
+        except Exception:  # noqa: BLE001  (what it wants to hear of is said by code of its own)
+            one.failed += 1  # And nobody is told: this is the thread that renews.
+            continue
+        if fact is None:
+            fact = Fact(what, _clock.now(), time.time(), store, election, holder)
+        one.put(fact)
 
 
 def subscriptions() -> tuple[Subscription, ...]:
@@ -166,13 +199,14 @@ def subscriptions() -> tuple[Subscription, ...]:
 @atexit.register  # Before any office is, so that it is called after all of them: what they say in leaving is heard.
 def _drain() -> None:
     until = time.monotonic() + _DRAIN_WITHIN_S
-    for one in _everybody:
+    for one in (*_LEAVING, *_everybody):
         one.wait_until_told(max(0.0, until - time.monotonic()))
 
 
 def _after_fork_in_child() -> None:
     global _CHANGING  # noqa: PLW0603
-    _CHANGING = threading.Lock()  # type: ignore[misc]  # Another thread of the parent may have held it.
+    _CHANGING = threading.RLock()  # type: ignore[misc]  # Another thread of the parent may have held it.
+    _LEAVING.clear()
     for one in _everybody:
         one.forget_after_fork()
 
