@@ -129,3 +129,16 @@ def test_everybody_is_looked_after_in_a_bounded_number_of_rounds_and_who_is_aske
         crew.look_after(Roll(frozenset(), [seats[turn].grant]))
     assert Counter(seat.looked_after > 0 for seat in seats) == {True: 40}
     assert [seat.asked for seat in seats[:18]] == [1] * 17 + [0]
+
+
+def test_who_is_in_it_is_one_and_the_same_until_somebody_comes_or_goes() -> None:
+    """Ten thousand facts may wait for who is slow to hear them, each of ten thousand elections."""
+    crew, seats = Crew(Together(), TIMING), [Seat(number) for number in range(1, 4)]
+    calm = Roll(frozenset(), ())
+    play_round(crew, 2 * S, seats[:2], calm)
+    play_round(crew, 3 * S, [], calm)
+    first = crew.bids()
+    play_round(crew, 4 * S, [], calm)
+    assert crew.bids() is first
+    seats[0].candidate.leave()
+    assert crew.bids() == (seats[1].grant.bid,)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from tenure.core.candidate import Candidate
 from tenure.core.cohort import Asked, Cohort
 from tenure.core.effects import Renew
-from tenure.model import Ended, Grant
+from tenure.model import Bid, Ended, Grant
 from tenure.stores.base import CanRenewTogether, Group, No, Roll, Unknown
 from tenure.stores.groups import group_of
 from tenure.timing import Timing
@@ -55,7 +55,7 @@ class Renewing(Protocol):
 class Crew:
     """Those who renew as one. Used on one event loop."""
 
-    __slots__ = ("_looked_at", "_passing", "cohort", "group", "store", "timing")
+    __slots__ = ("_bids", "_looked_at", "_passing", "cohort", "group", "store", "timing")
 
     def __init__(self, store: CanRenewTogether, timing: Timing, *, passing: bool = False) -> None:
         """``passing``: it is there for one round, and nobody stays in it."""
@@ -63,11 +63,19 @@ class Crew:
         self.cohort: Cohort[Renewing] = Cohort(timing)
         self.group: Group = group_of(store, self.cohort.patience_ns)
         self._looked_at = 0
+        self._bids: tuple[Bid, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody is in it, nor waits for its round."""
         return not self.cohort.members and self.cohort.asked_at is None
+
+    def bids(self) -> tuple[Bid, ...]:
+        """Return who is in it; the very same for as long as nobody comes or goes: thousands of facts may wait that have it."""
+        bids = tuple(self.cohort.members)
+        if bids != self._bids:
+            self._bids = bids
+        return self._bids
 
     def enlist(self) -> bool:
         """Have the store's list be that of who renews now. False: nobody does."""
