@@ -15,7 +15,8 @@ from tenure.errors import Reason, StaleToken, TenureOver, Unreachable
 from tenure.facts import kinds as facts
 from tenure.facts import subscribe
 from tenure.facts.kinds import Fact
-from tenure.model import Bid, Grant, Wait
+from tenure.lock import Lock
+from tenure.model import Bid, Ended, Grant, Wait
 from tenure.office.tenure import Tenure
 from tenure.sinks import SQLiteSink
 from tenure.stores.memory import MemoryEngine, MemoryStore
@@ -127,6 +128,40 @@ def test_a_store_is_lost_once_and_comes_back_once_however_many_meet_it(on: On) -
         failed = told[0]
         assert failed.what == facts.StoreFailed("claim", facts.Outcome.UNREACHABLE, "the cable is out")
         assert failed.election in {"x0", "x1", "x2"}
+
+    on(test)
+
+
+class Together(Broken):
+    """One that renews many for the price of one, whatever becomes of claims."""
+
+    address = "memory://together"
+
+    async def renew_together(self, grants: list[Grant]) -> list[Grant | Ended]:
+        return [await self.renew(grant) for grant in grants]
+
+
+def test_a_store_that_renews_others_together_is_not_lost_for_whoever_has_given_up(on: On) -> None:
+    async def test() -> None:
+        store, back = Together(), threading.Event()
+        together = threading.Event()
+
+        def hear(fact: Fact) -> None:
+            if fact.store == store.address and isinstance(fact.what, facts.Renewed) and len(fact.what.bids) == 2:
+                together.set()
+            if fact.store == store.address and isinstance(fact.what, facts.StoreBack):
+                back.set()
+
+        with subscribe(hear):
+            async with Election(store, "a", ttl=TTL).once(), Election(store, "b", ttl=TTL).once():
+                while not together.is_set():
+                    await anyio.sleep(0.01)
+                store.cut = True
+                with pytest.raises(Unreachable):
+                    await Lock(store, "c", ttl=TTL).acquire(timeout=0)
+                with anyio.fail_after(PATIENCE_S):
+                    while not back.is_set():
+                        await anyio.sleep(0.01)
 
     on(test)
 

@@ -91,7 +91,7 @@ class Office:
         loop.set_exception_handler(lambda *_: None)
         self.clock = VirtualClock()
         self.timetable = Timetable(loop, self.clock)
-        self.rounds = Rounds(loop, self.clock, self.timetable)
+        self.rounds = Rounds(loop, self.clock, self.timetable, lambda _: None)
 
     def join(self, member: Member, store: Together, instant: int) -> None:
         assert isinstance(store, CanRenewTogether)

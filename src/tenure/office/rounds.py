@@ -56,8 +56,11 @@ class _Round:
 class Rounds:
     """Every round of a process. Used on one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, timetable: Timetable) -> None:
-        self._loop, self._clock, self._timetable = loop, clock, timetable
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, timetable: Timetable, heard: Callable[[Store], None]
+    ) -> None:
+        """``heard`` is told of a store that has answered for all, of which no seat hears by itself."""
+        self._loop, self._clock, self._timetable, self._heard = loop, clock, timetable, heard
         self._timed: dict[tuple[int, Timing, int], _Round] = {}
         self._crews: dict[_Kind, Crew] = {}
         self._next: dict[_Kind, Crew] = {}
@@ -185,8 +188,9 @@ class Rounds:
         asked_at, valid_until, now = crew.cohort.asked_at or 0, crew.cohort.valid_until, self._clock.now()
         begun.waiting, begun.over = crew.heard(outcome, now), True
         if crew.cohort.members:  # Only a round that was answered in time leaves any.
-            renewed = Renewed(tuple(crew.cohort.members), max(0, valid_until - now), now - asked_at)
-            publish(renewed, crew.store.address)
+            if isinstance(outcome, Roll) and not outcome.missed:
+                self._heard(crew.store)
+            publish(Renewed(crew.bids(), max(0, valid_until - now), now - asked_at), crew.store.address)
         self._enrol(crew)
         try:
             for one in begun.waiting:

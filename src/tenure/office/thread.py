@@ -72,8 +72,8 @@ class Office:
         self._closers: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
         self._leaving = False
         self.timetable = Timetable(self.loop, self.clock)
-        self.rounds = Rounds(self.loop, self.clock, self.timetable)
         self.absences = Absences(self.clock)
+        self.rounds = Rounds(self.loop, self.clock, self.timetable, self.absences.heard)
         self._thread = threading.Thread(target=self._run, name="tenure-office", daemon=True)
         self._thread.start()
 
