@@ -22,6 +22,7 @@ import pytest
 
 import tenure
 from tenure.apps.history import TenureRecord, read_history
+from tenure.testing.engines import RedisCluster
 from tests.processes import check_eventually
 from tests.user import at_home
 
@@ -161,6 +162,18 @@ def test_who_wants_no_history_has_none(desk: Desk, how: str) -> None:
         assert leader.wait(DEADLINE_S) == 0
     assert desk.history("jobs")["tenures"] == []
     assert "no tenures of jobs are recorded at sqlite://" in desk.run("history", "jobs").stdout
+
+
+def test_where_the_store_keeps_no_documents_it_is_kept_on_this_machine_and_said_so(desk: Desk) -> None:
+    with RedisCluster(3, independent=True) as servers:
+        desk.environment |= {"TENURE_STORE": servers.url, "TENURE_ACCEPT_BEST_EFFORT": "1"}
+        ran = desk.run("run", "jobs", "--", "true")
+        assert (ran.returncode, "history" in ran.stderr) == (0, False)
+        found = desk.history("jobs")
+        assert (found["kept"], [one["reason"] for one in found["tenures"]]) == ("local", ["resigned"])
+        assert "keeps no documents" in desk.run("history", "jobs", "--last", "1").stderr
+        assert desk.run("lock", "backup", "--", "true").returncode == 0
+        assert "on this machine" in desk.run("history", "backup").stdout
 
 
 def test_locks_are_not_recorded(desk: Desk) -> None:

@@ -77,6 +77,10 @@ def command(  # noqa: PLR0913  (click hands every option in)
     elif is_terminal():
         _draw(found, address, tenures, told)
     else:
+        if found.folder is not None or _now(
+            found
+        ):  # Beside the columns, so that whoever reads those finds them as ever.
+            click.echo(f"{shown(election)} is recorded {_where(found, address)}{_now(found)}", err=True)
         click.echo(_columns(tenures, found.at_s))
         click.echo("\n".join(["", *_report(told)]))
 
