@@ -49,7 +49,9 @@ def test_pauses_that_are_all_alike_do_not_promise_that_none_is_longer() -> None:
     assert 0 < pauses.per_day(5.0) < pauses.per_day(0.6) < 10
 
 
-@pytest.mark.parametrize(("over_s", "rule"), [(0.0, "must be more than 0"), (1.0, "must be longer than the pauses")])
+@pytest.mark.parametrize(
+    ("over_s", "rule"), [(0.0, "must be more than 0"), (1.0, "must be longer than all that was seen")]
+)
 def test_a_time_that_cannot_hold_the_pauses_is_refused(over_s: float, rule: str) -> None:
     with pytest.raises(ConfigError, match=rule):
         SeenPauses([1.0, 2.0], over_s)

@@ -123,6 +123,17 @@ def test_pauses_of_a_log_make_the_curve(desk: Desk, tmp_path: Path) -> None:
     assert "misses it" in words
 
 
+def test_outages_of_a_log_are_counted_beside_the_pauses(desk: Desk, tmp_path: Path) -> None:
+    log = tmp_path / "outages.txt"
+    log.write_text("2s\n6s\n12s\n")
+    told = desk.json("--outages", str(log), "--outages-over", "7d")["false_failovers"]
+    assert told["source"].startswith("3 outages in 7 d, the longest 12 s; pauses by profile cloud")
+    assert told["by_outages_per_day"] > 2 / 7 * 0.6  # 12 s always, and 6 s mostly
+    assert told["per_day"] > told["by_outages_per_day"]
+    assert "(pauses 1 in 201 d, outages 1 in " in desk.plan("--outages", str(log), "--outages-over", "7d")[1]
+    assert "has no instants in it" in desk.refused("--outages", str(log))
+
+
 def test_a_rate_that_a_log_cannot_show_is_called_extrapolated(desk: Desk, tmp_path: Path) -> None:
     log = tmp_path / "gc.txt"
     log.write_text("".join(f"{ms}\n" for ms in range(1, 200)))
@@ -172,6 +183,7 @@ def test_a_chart_is_written_as_its_name_says(desk: Desk, tmp_path: Path, suffix:
         (["--pauses", "/nowhere"], "--pauses = /nowhere: cannot be read: No such file"),
         (["--pauses", "/"], "--pauses = /: cannot be read: Is a directory"),
         (["--pauses-over", "3h"], "--pauses-over = 10800 s: says over what time"),
+        (["--outages-over", "3h"], "--outages-over = 10800 s: says over what time --outages"),
         (["--store", "nowhere://h"], "store = nowhere://h: must begin with"),
         (["--store", "consul://h", "-L", "5s"], "ttl = 5 s: must be from 10 s to 86400 s"),
     ],
@@ -187,7 +199,7 @@ def test_bad_input_names_the_value_and_the_relation(desk: Desk, arguments: list[
         (b"12ms\n", "has no instants in it: say over what time it was collected"),
         (b"", "--pauses = nothing: must have at least one duration"),
         (b"\xff\xfe\x00", "is no text"),
-        (b"100s\n", "--pauses-over = 60 s: must be longer than the pauses"),
+        (b"100s\n", "--pauses-over = 60 s: must be longer than all that was seen"),
     ],
 )
 def test_rubbish_in_a_log_is_named(desk: Desk, tmp_path: Path, content: bytes, told: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.plan.delays import DAY_S, SeenPauses, Tail, Ways
-from tenure.plan.rate import lost_by_answers, lost_by_pauses, needed_s
+from tenure.plan.rate import lost_by_answers, lost_by_outages, lost_by_pauses, needed_s
 from tenure.timing import Timing
 from tests.plan.leading import Leader
 
@@ -98,6 +98,45 @@ def test_answers_that_do_not_come_cost_as_many_offices_as_planned(name: str) -> 
     planned = lost_by_answers(timing, Lossy()) * days
     assert planned > 10
     assert len(leader.lost_at) == pytest.approx(planned, abs=4 * math.sqrt(planned) + 0.05 * planned)
+
+
+@pytest.mark.parametrize("name", ["as shipped", "one miss", "five misses"])
+def test_outages_that_come_at_any_time_cost_as_many_offices_as_planned(name: str) -> None:
+    timing, lots, trip_s = TIMINGS[name], random.Random(name), 0.05
+    trip_ns, mean_s = round(trip_s * 1e9), timing.ttl_ns / 1e9 / 3
+    per_day, days = DAY_S / (40 * mean_s), mean_s / 3
+    tail = Tail(0.0, per_day, mean_s)
+
+    class Planned:
+        def per_day(self, longer_than_s: float) -> float:
+            return tail.beyond(longer_than_s)
+
+    draws = iter(lambda: lots.expovariate(1 / mean_s), None)
+    outages = poisson(per_day, draws, lots, timing.renew_every_ns * 1000)
+    now_out = next(outages)
+
+    def trip() -> int | None:
+        nonlocal now_out
+        while now_out[1] <= leader.now:
+            now_out = next(outages)
+        return trip_ns if leader.now + trip_ns <= now_out[0] else None
+
+    leader = Leader(timing, trip, lots)
+    leader.run(leader.now + int(days * DAY_S * 1e9))
+    planned = lost_by_outages(timing, Planned(), trip_s) * days
+    assert planned > 25
+    assert len(leader.lost_at) == pytest.approx(planned, abs=4 * math.sqrt(planned) + 0.05 * planned)
+
+
+def test_an_outage_costs_more_offices_than_a_pause_of_its_length() -> None:
+    tail = Tail(0.0, 10.0, 1.0)
+
+    class Ten:
+        def per_day(self, longer_than_s: float) -> float:
+            return tail.beyond(longer_than_s)
+
+    for timing in TIMINGS.values():
+        assert lost_by_outages(timing, Ten(), 0.001) > lost_by_pauses(timing, Ten(), 0.001)
 
 
 def test_ways_with_more_loss_are_slower_and_a_way_without_answers_is_always_late() -> None:

@@ -12,9 +12,11 @@ from tenure.plan.profiles import PROFILES
 from tenure.plan.quorum import NEAR_S, Quorum, Regions
 from tenure.plan.rate import curve, false_failovers, scaled
 from tenure.plan.targets import best_of, recommended
+from tenure.plan.whole import Disturbed
 from tenure.timing import Timing
 
 CLOUD = PROFILES["cloud"]
+RATE = Disturbed.by_profile("cloud").rate
 THREE = [("eu", "us", 0.08), ("eu", "ap", 0.18), ("us", "ap", 0.15)]
 
 
@@ -86,7 +88,7 @@ def test_a_load_that_cannot_be_is_refused(ops: float, cost_s: float) -> None:
 
 @pytest.mark.parametrize("per_day", [1.0, 1 / 30, 1 / 365])
 def test_what_is_recommended_keeps_the_target_and_nothing_shorter_does(per_day: float) -> None:
-    found = recommended(per_day, CLOUD, CLOUD.trips, traits=None, budget=Budget.of(Timing.of()), rto_s=30)
+    found = recommended(per_day, RATE, traits=None, budget=Budget.of(Timing.of()), rto_s=30)
     assert [one.timing.misses for one in found] == [2, 3, 4, 5]
     for one in found:
         assert false_failovers(one.timing, CLOUD, CLOUD.trips).per_day <= per_day
@@ -96,7 +98,7 @@ def test_what_is_recommended_keeps_the_target_and_nothing_shorter_does(per_day: 
 
 def test_what_is_recommended_is_a_lease_that_the_engine_gives() -> None:
     consul = shipped("consul://h").traits
-    found = recommended(100.0, CLOUD, CLOUD.trips, traits=consul, budget=Budget.of(Timing.of()), rto_s=30)
+    found = recommended(100.0, RATE, traits=consul, budget=Budget.of(Timing.of()), rto_s=30)
     assert all(one.timing.ttl_ns >= consul.ttl_min_ns for one in found)
     assert all(not one.fits for one in found)
 
@@ -104,7 +106,7 @@ def test_what_is_recommended_is_a_lease_that_the_engine_gives() -> None:
 def test_the_n_that_was_chosen_is_taken_if_it_fits_and_the_cheapest_otherwise() -> None:
     def best(misses: int, rto_s: float) -> int | None:
         budget = Budget.of(Timing.of(), load_s=0, warm_s=0, discover_s=0)
-        found = recommended(1 / 30, CLOUD, CLOUD.trips, traits=None, budget=budget, rto_s=rto_s)
+        found = recommended(1 / 30, RATE, traits=None, budget=budget, rto_s=rto_s)
         one = best_of(found, misses)
         return None if one is None else one.timing.misses
 
@@ -114,12 +116,12 @@ def test_the_n_that_was_chosen_is_taken_if_it_fits_and_the_cheapest_otherwise() 
 
 def test_no_target_is_never() -> None:
     with pytest.raises(ConfigError, match="must be more than 0"):
-        recommended(0.0, CLOUD, CLOUD.trips, traits=None, budget=Budget.of(Timing.of()), rto_s=30)
+        recommended(0.0, RATE, traits=None, budget=Budget.of(Timing.of()), rto_s=30)
 
 
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize("misses", [2, 3, 8])
 def test_a_longer_timeout_never_has_more_false_failovers(name: str, misses: int) -> None:
-    place = PROFILES[name]
-    rates = [point.rate.per_day for point in curve(Timing.of(heartbeat=1, misses=misses), place, place.trips)]
+    points = curve(Timing.of(heartbeat=1, misses=misses), Disturbed.by_profile(name).rate)
+    rates = [point.rate.per_day for point in points]
     assert rates == sorted(rates, reverse=True)

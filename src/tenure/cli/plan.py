@@ -11,7 +11,7 @@ import click
 
 from tenure.cli.completion import election_names
 from tenure.cli.output import is_terminal
-from tenure.cli.plan_input import cost_of, disturbed_by, ops_of, pair_of, target_of
+from tenure.cli.plan_input import Collected, cost_of, disturbed_by, ops_of, pair_of, target_of
 from tenure.cli.plan_picture import ASCII, BLOCKS
 from tenure.cli.plan_showing import shown, verdict
 from tenure.cli.settings import DURATION, Settings, settings_of, store_options
@@ -74,6 +74,13 @@ _CHARTS: Final = (".svg", ".png")
     type=DURATION,
     help="Over what time they were collected.  [default: as their instants say]",
 )
+@click.option(
+    "--outages",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A log of when the store could not be reached: a duration a line.",
+)
+@click.option("--outages-over", "outages_over_s", type=DURATION, help="Over what time these were collected.")
 @click.option(
     "--rtts",
     type=click.Path(path_type=Path),
@@ -155,8 +162,8 @@ def _planned(given: dict[str, Any], settings: Settings) -> Plan:
     is_warm: bool = given["warm_standby"]
     disturbed = disturbed_by(
         profile=given["profile"],
-        pauses=given["pauses"],
-        over_s=given["over_s"],
+        pauses=Collected("--pauses", given["pauses"], given["over_s"]),
+        outages=Collected("--outages", given["outages"], given["outages_over_s"]),
         rtts=given["rtts"],
         unit=given["unit"],
     )

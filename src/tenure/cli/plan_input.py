@@ -2,13 +2,13 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tenure.apps.durations import duration_s
 from tenure.errors import ConfigError
-from tenure.plan.delays import Pauses, RoundTrips, SeenPauses, SeenRoundTrips
+from tenure.plan.delays import SeenPauses, SeenRoundTrips
 from tenure.plan.profiles import DEFAULT, Profile, profile_of
 from tenure.plan.whole import Disturbed
 from tenure.plan.words import seconds_in_words
@@ -36,6 +36,14 @@ _PERIODS_S: Final = _PER_S | {
     "year": 365.25 * _DAY_S,
 }
 _FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class Collected(NamedTuple):
+    """A log of pauses or of outages, by which option it was given, and over what time it was collected."""
+
+    setting: str
+    file: Path | None
+    over_s: float | None  # None: as its instants say
 
 
 def target_of(text: str) -> float:
@@ -86,52 +94,60 @@ def pair_of(text: str) -> tuple[str, str, float]:
 
 
 def disturbed_by(
-    *, profile: str | None, pauses: Path | None, over_s: float | None, rtts: Path | None, unit: str
+    *, profile: str | None, pauses: Collected, outages: Collected, rtts: Path | None, unit: str
 ) -> Disturbed:
     """Return what disturbs a leader: by logs, and by a profile for what there is no log of."""
     place = profile_of(profile or DEFAULT)
-    if pauses is None and rtts is None:
-        if over_s is not None:
-            raise ConfigError(
-                "--pauses-over", f"{over_s:g} s", "says over what time --pauses were collected: give both"
-            )
+    for log in (pauses, outages):
+        if log.file is None and log.over_s is not None:
+            rule = f"says over what time {log.setting} were collected: give both"
+            raise ConfigError(f"{log.setting}-over", f"{log.over_s:g} s", rule)
+    if pauses.file is None and outages.file is None and rtts is None:
         return Disturbed.by_profile(place.name)
-    stalls: Pauses = place
-    trips: RoundTrips = place.trips
-    told, rarest_per_day = [], None
-    if pauses is not None:
-        log = _read(pauses, "--pauses", unit)
-        if log.kind is not None and log.kind.value == "round trips":
+    seen: SeenPauses | None = None
+    if pauses.file is not None:
+        read = _read(pauses.file, pauses.setting, unit)
+        if read.kind is not None and read.kind.value == "round trips":
             if rtts is not None:
-                raise ConfigError("--pauses", pauses, "is a log of round trips, as --rtts is")
-            rtts, pauses = pauses, None
+                raise ConfigError(pauses.setting, pauses.file, "is a log of round trips, as --rtts is")
+            rtts = pauses.file
         else:
-            seen = _seen(log, over_s, pauses)
-            stalls, rarest_per_day = seen, seen.rarest_per_day
-            longest = seconds_in_words(log.durations_s[-1])
-            told.append(f"{len(log.durations_s)} pauses in {seconds_in_words(seen.over_s)}, the longest {longest}")
-    if rtts is not None:
-        log = _read(rtts, "--rtts", unit)
-        seen_trips = SeenRoundTrips(log.durations_s)
-        trips = seen_trips
-        told.append(f"{len(log.durations_s)} round trips, every second within {seconds_in_words(seen_trips.typical_s)}")
-    told += _assumed(place, pauses_seen=rarest_per_day is not None, trips_seen=rtts is not None)
-    return Disturbed(stalls, trips, "; ".join(told), is_assumed=False, rarest_per_day=rarest_per_day)
+            seen = _seen(read, pauses)
+    cut = None if outages.file is None else _seen(_read(outages.file, outages.setting, unit), outages)
+    trips = None if rtts is None else SeenRoundTrips(_read(rtts, "--rtts", unit).durations_s)
+    return Disturbed(
+        place if seen is None else seen,
+        place.trips if trips is None else trips,
+        "; ".join(_told(place, seen, cut, trips)),
+        is_assumed=False,
+        outages=cut,
+        rarest_per_day=max((one.rarest_per_day for one in (seen, cut) if one is not None), default=None),
+    )
 
 
-def _assumed(place: Profile, *, pauses_seen: bool, trips_seen: bool) -> Iterable[str]:
-    if not pauses_seen:
+def _told(
+    place: Profile, pauses: SeenPauses | None, outages: SeenPauses | None, trips: SeenRoundTrips | None
+) -> Iterator[str]:
+    for what, seen in (("pauses", pauses), ("outages", outages)):
+        if seen is not None:
+            longest = seconds_in_words(seen.pauses_s[-1])
+            yield f"{len(seen.pauses_s)} {what} in {seconds_in_words(seen.over_s)}, the longest {longest}"
+    if trips is not None:
+        yield f"{len(trips.trips_s)} round trips, every second within {seconds_in_words(trips.typical_s)}"
+    if pauses is None:
         yield f"pauses by profile {place.name}"
-    if not trips_seen:
+    if trips is None:
         yield f"round trips by profile {place.name}"
 
 
-def _seen(log: "Log", over_s: float | None, file: Path) -> SeenPauses:
-    span_s = log.span_s if over_s is None else over_s
+def _seen(log: "Log", collected: Collected) -> SeenPauses:
+    span_s = log.span_s if collected.over_s is None else collected.over_s
+    if log.kind is not None and log.kind.value == "round trips":
+        raise ConfigError(collected.setting, collected.file, "is a log of round trips: give it by --rtts")
     if span_s is None:
-        rule = "has no instants in it: say over what time it was collected, e.g. --pauses-over 24h"
-        raise ConfigError("--pauses", file, rule)
-    return SeenPauses(log.durations_s, span_s)
+        rule = f"has no instants in it: say over what time it was collected, e.g. {collected.setting}-over 24h"
+        raise ConfigError(collected.setting, collected.file, rule)
+    return SeenPauses(log.durations_s, span_s, collected.setting)
 
 
 def _read(file: Path, setting: str, unit: str) -> "Log":

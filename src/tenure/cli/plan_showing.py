@@ -89,9 +89,15 @@ def _false_failovers(plan: Plan, width: int, marks: Marks) -> Iterator[str]:
     disturbed, rate = plan.disturbed, plan.chosen.rate
     yield f"False failovers against N x H, by {disturbed.source}:"
     yield from curve(plan.points, plan.chosen, width, marks)
-    of_it = ""
-    if rate.answers_per_day > max(rate.pauses_per_day * 0.01, RAREST_PER_DAY):
-        of_it = f" ({rate_in_words(rate.answers_per_day)} for late answers alone)"
+    by_what = (
+        ("pauses", rate.pauses_per_day),
+        ("outages", rate.outages_per_day),
+        ("late answers", rate.answers_per_day),
+    )
+    told = [
+        f"{what} {rate_in_words(part)}" for what, part in by_what if part > max(rate.per_day * 0.01, RAREST_PER_DAY)
+    ]
+    of_it = f" ({', '.join(told)})" if len(told) > 1 else ""
     yield f"With N x H = {plan.chosen.missed_s:g} s: {rate_in_words(rate.per_day)} for nothing{of_it}."
     if disturbed.rarest_per_day is not None and rate.per_day < disturbed.rarest_per_day:
         seen = seconds_in_words(86_400 / disturbed.rarest_per_day)

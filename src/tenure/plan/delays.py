@@ -91,14 +91,15 @@ class SeenPauses:
 
     pauses_s: Sequence[float]
     over_s: float
+    setting: str = "--pauses"  # how it was given, for errors
     tail: Tail = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.over_s > 0:
-            raise ConfigError("--pauses-over", f"{self.over_s:g} s", "must be more than 0")
+            raise ConfigError(f"{self.setting}-over", f"{self.over_s:g} s", "must be more than 0")
         if self.pauses_s and self.over_s < sum(self.pauses_s):
-            rule = f"must be longer than the pauses that were seen in it, which are {sum(self.pauses_s):g} s together"
-            raise ConfigError("--pauses-over", f"{self.over_s:g} s", rule)
+            rule = f"must be longer than all that was seen in it, which is {sum(self.pauses_s):g} s together"
+            raise ConfigError(f"{self.setting}-over", f"{self.over_s:g} s", rule)
         nothing = Tail(0.0, 0.0, 1.0)
         fit = fitted(self.pauses_s, DAY_S / self.over_s) if self.pauses_s else nothing
         object.__setattr__(self, "tail", fit)

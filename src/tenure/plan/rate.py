@@ -14,13 +14,16 @@ A pause of length p begins u after a renewal was sent; u is uniform in [0, H). I
 The rate of pauses longer than the one that is needed, averaged over u, is the rate of false failovers. Pauses are taken to be rare: that a
 second one falls into the moment in which the first is made good is not counted.
 
+An outage is not a pause: the process goes on and asks again and again, unheard, and the next attempt after the end of it is up to a heartbeat
+away. It costs the office iff it lasts beyond the last attempt that could still be answered before D. Whatever was under way when it began is lost.
+
 Answers that take too long cost the office by themselves iff none of the attempts that are made before D is answered by then. An attempt
 that is silent is made again after ``Timing.answer_within_ns``; each answer is taken to be late by a lot of its own.
 ``tests/plan/test_rate_on_the_machine.py`` compares both with the machine itself, in virtual time.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +33,7 @@ from tenure.timing import Timing
 
 _STEPS: Final = 64  # into which a heartbeat is cut for the mean over u
 _STEPS_OF_TRIP: Final = 8  # and the round trip at its begin
+_STEPS_OF_OUTAGE: Final = 20  # fewer: when attempts are made is spread already
 _LOTS: Final = 8  # how finely the spread of the time between attempts is looked at
 _NEGLIGIBLE_PER_DAY: Final = 1e-9  # once in a million years or so
 _CELLS_MAX: Final = 2048  # and the time up to D, for the attempts
@@ -43,17 +47,20 @@ class Rate:
 
     pauses_per_day: float
     answers_per_day: float
+    outages_per_day: float = 0.0
 
     @property
     def per_day(self) -> float:
         """All of them."""
-        return self.pauses_per_day + self.answers_per_day
+        return self.pauses_per_day + self.answers_per_day + self.outages_per_day
 
 
-def false_failovers(timing: Timing, pauses: Pauses, trips: RoundTrips) -> Rate:
-    """Return how many failovers a day there are for nothing."""
+def false_failovers(timing: Timing, pauses: Pauses, trips: RoundTrips, outages: Pauses | None = None) -> Rate:
+    """Return how many failovers a day there are for nothing. ``outages`` are of the way to the store; None: there are none."""
     return Rate(
-        pauses_per_day=lost_by_pauses(timing, pauses, trips.typical_s), answers_per_day=lost_by_answers(timing, trips)
+        pauses_per_day=lost_by_pauses(timing, pauses, trips.typical_s),
+        answers_per_day=lost_by_answers(timing, trips),
+        outages_per_day=0.0 if outages is None else lost_by_outages(timing, outages, trips.typical_s),
     )
 
 
@@ -81,6 +88,37 @@ def _integral(timing: Timing, pauses: Pauses, trip_s: float, over: tuple[float, 
     width_s = (over[1] - over[0]) / steps
     starts = (over[0] + (step + 0.5) * width_s for step in range(steps))
     return sum(pauses.per_day(max(0.0, needed_s(timing, trip_s, start_s))) for start_s in starts) * width_s
+
+
+def lost_by_outages(timing: Timing, outages: Pauses, trip_s: float) -> float:
+    """Return how many tenures a day are lost to outages of the way to the store, on average over when each begins."""
+    heartbeat_s = timing.renew_every_ns / 1e9
+    lasts = _last_attempts(timing, trip_s)
+    lost = 0.0
+    for step in range(_STEPS_OF_OUTAGE):
+        # Since the last renewal that was answered. The one after it may have been sent, but not answered, when it begins.
+        begun_s = trip_s + (step + 0.5) / _STEPS_OF_OUTAGE * heartbeat_s
+        lost += sum(chance * outages.per_day(max(0.0, last_s - begun_s)) for last_s, chance in lasts)
+    return lost / _STEPS_OF_OUTAGE
+
+
+def _last_attempts(timing: Timing, trip_s: float) -> list[tuple[float, float]]:
+    """Return when the last attempt may be made that is answered before D, and how likely each is. All attempts before it are silent."""
+    end_s, first_s = stop_after_s(timing) - trip_s, timing.renew_every_ns / 1e9
+    cell_s = max(timing.renew_every_ns / 1e9 / _CELLS_OF_HEARTBEAT, end_s / _CELLS_MAX)
+    now, last = {0: 1.0}, dict[int, float]()  # cells after the first attempt
+    failed = 0
+    while now:
+        waits_s = [timing.answer_within_ns(failed, (lot + 0.5) / _LOTS) / 1e9 for lot in range(_LOTS)]
+        later = dict[int, float]()
+        for cell, chance in now.items():
+            for wait_s in waits_s:
+                after = cell + max(1, round(wait_s / cell_s))
+                is_last = first_s + after * cell_s >= end_s
+                place, at = (last, cell) if is_last else (later, after)
+                place[at] = place.get(at, 0.0) + chance / _LOTS
+        now, failed = later, failed + 1
+    return [(first_s + cell * cell_s, chance) for cell, chance in last.items()]
 
 
 def lost_by_answers(timing: Timing, trips: RoundTrips) -> float:
@@ -131,7 +169,7 @@ class Point:
         return self.timing.misses * self.timing.renew_every_ns / 1e9
 
 
-def curve(timing: Timing, pauses: Pauses, trips: RoundTrips, count: int = 65, span: float = 4.0) -> Sequence[Point]:
+def curve(timing: Timing, rate_of: Callable[[Timing], Rate], count: int = 65, span: float = 4.0) -> Sequence[Point]:
     """Return false failovers against N x H, from a ``span``-th of the chosen one to ``span`` times it; H changes, N does not."""
     points = []
     for number in range(count):
@@ -140,5 +178,5 @@ def curve(timing: Timing, pauses: Pauses, trips: RoundTrips, count: int = 65, sp
             changed = timing if number * 2 == count - 1 else scaled(timing, factor)
         except ConfigError:
             continue  # Shorter than any engine keeps, or longer than anybody waits: the curve ends there.
-        points.append(Point(changed, false_failovers(changed, pauses, trips)))
+        points.append(Point(changed, rate_of(changed)))
     return points

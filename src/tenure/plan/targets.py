@@ -1,13 +1,12 @@
 """Which numbers keep false failovers as rare as is wanted, and how that fits an RTO. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tenure.errors import ConfigError
 from tenure.plan.budget import Budget
-from tenure.plan.delays import Pauses, RoundTrips
-from tenure.plan.rate import Rate, false_failovers
+from tenure.plan.rate import Rate
 from tenure.stores.base import Traits
 from tenure.timing import Timing
 
@@ -39,8 +38,7 @@ class Recommended:
 
 def recommended(  # noqa: PLR0913  (each by its name)
     per_day: float,
-    pauses: Pauses,
-    trips: RoundTrips,
+    rate_of: Callable[[Timing], Rate],
     *,
     traits: Traits | None,
     budget: Budget,
@@ -49,11 +47,11 @@ def recommended(  # noqa: PLR0913  (each by its name)
 ) -> Sequence[Recommended]:
     """Return for each N the shortest H and L with at most so many false failovers a day, if there is such.
 
-    ``budget`` is for what does not depend on the timing.
+    ``rate_of`` says how many there are with a timing; ``budget`` is for what does not depend on the timing.
     """
     if not per_day > 0:
         raise ConfigError("--target", f"{per_day:g} a day", "must be more than 0: no timeout makes them impossible")
-    found = (_shortest(per_day, pauses, trips, count, traits) for count in misses)
+    found = (_shortest(per_day, rate_of, count, traits) for count in misses)
     return [_judged(one, budget, traits, rto_s) for one in found if one is not None]
 
 
@@ -65,7 +63,7 @@ def best_of(found: Sequence[Recommended], misses: int) -> Recommended | None:
 
 
 def _shortest(
-    per_day: float, pauses: Pauses, trips: RoundTrips, misses: int, traits: Traits | None
+    per_day: float, rate_of: Callable[[Timing], Rate], misses: int, traits: Traits | None
 ) -> tuple[Timing, Rate] | None:
     """By halves: a longer heartbeat never has more false failovers."""
     given = [heartbeat_s for heartbeat_s in _HEARTBEATS_S if _is_given(heartbeat_s * (misses + 1), traits)]
@@ -73,7 +71,7 @@ def _shortest(
     while low <= high:
         middle = (low + high) // 2
         timing = Timing.of(heartbeat=given[middle], misses=misses)
-        rate = false_failovers(timing, pauses, trips)
+        rate = rate_of(timing)
         if rate.per_day <= per_day:
             best, high = (timing, rate), middle - 1
         else:

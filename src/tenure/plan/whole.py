@@ -12,7 +12,7 @@ from tenure.plan.fitting import Advice, Fit, Fitting, check_ttl, fitting
 from tenure.plan.load import Load
 from tenure.plan.profiles import DEFAULT, profile_of
 from tenure.plan.quorum import Option, Quorum, Regions
-from tenure.plan.rate import Point, curve, false_failovers, scaled, stop_after_s
+from tenure.plan.rate import Point, Rate, curve, false_failovers, scaled, stop_after_s
 from tenure.plan.targets import MISSES, Recommended, best_of, recommended
 from tenure.timing import DEFAULT_MISSES, Seconds, Timing, to_ns
 
@@ -25,9 +25,13 @@ class Disturbed:
     trips: RoundTrips
     source: str
     is_assumed: bool  # nobody has measured it
-    rarest_per_day: float | None = (
-        None  # what happens more rarely was not seen, but extrapolated; None: nothing was seen
-    )
+    outages: Pauses | None = None  # of the way to the store, or of the store
+    # What happens more rarely was not seen, but extrapolated; None: nothing was seen.
+    rarest_per_day: float | None = None
+
+    def rate(self, timing: Timing) -> Rate:
+        """Return how many false failovers there are with such a timing."""
+        return false_failovers(timing, self.pauses, self.trips, self.outages)
 
     @classmethod
     def by_profile(cls, name: str = DEFAULT) -> "Disturbed":
@@ -70,7 +74,7 @@ class Plan:
         if advice.heartbeat_s is None:
             return None
         timing = scaled(self.timing, advice.heartbeat_s * 1e9 / self.timing.renew_every_ns)
-        return false_failovers(timing, self.disturbed.pauses, self.disturbed.trips).per_day
+        return self.disturbed.rate(timing).per_day
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it: durations in seconds, rates a day."""
@@ -101,6 +105,7 @@ class Plan:
                 "per_day": rate.per_day,
                 "by_pauses_per_day": rate.pauses_per_day,
                 "by_answers_per_day": rate.answers_per_day,
+                "by_outages_per_day": rate.outages_per_day,
                 "curve": [{"missed_s": round(one.missed_s, 6), "per_day": one.rate.per_day} for one in self.points],
             },
             "target_per_day": self.target_per_day,
@@ -156,8 +161,7 @@ def planned(  # noqa: PLR0913  (everything that a plan is made of, by name)
     if target_per_day is not None:
         better = recommended(
             target_per_day,
-            disturbed.pauses,
-            disturbed.trips,
+            disturbed.rate,
             traits=traits,
             budget=budget,
             rto_s=rto_s,
@@ -170,8 +174,8 @@ def planned(  # noqa: PLR0913  (everything that a plan is made of, by name)
         rto_s=rto_s,
         fitting=fitting(budget, timing, traits, rto_s),
         disturbed=disturbed,
-        chosen=Point(timing, false_failovers(timing, disturbed.pauses, disturbed.trips)),
-        points=curve(timing, disturbed.pauses, disturbed.trips),
+        chosen=Point(timing, disturbed.rate(timing)),
+        points=curve(timing, disturbed.rate),
         target_per_day=target_per_day,
         recommended=better,
         quorum=quorum,
