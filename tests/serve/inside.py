@@ -83,6 +83,13 @@ class Inside:
         """Have the sidecar look at the store now."""
         await self.sidecar._looker.look()
 
+    async def settled(self) -> None:
+        """Have the sidecar look at the store, and wait until it has read the history of what it saw, which it does once."""
+        await self.look()
+        async with asyncio.timeout(30):
+            while self.store.asked["read"] < len(self.sidecar.view.statuses):  # noqa: ASYNC110  (nobody tells)
+                await asyncio.sleep(0.01)
+
     async def until(self, status: int, path: str = "/leader/jobs") -> None:
         """Ask until this is the answer."""
         async with asyncio.timeout(30):

@@ -67,7 +67,7 @@ def test_whatever_is_refused_says_why_and_nothing_of_it_reaches_the_engine() -> 
     async def main() -> None:
         async with inside() as there:
             held = await there.wait((await there.stand("jobs", ttl_s=60, keep_s=60))["id"])
-            await there.look()
+            await there.settled()
             before = dict(there.store.asked)
             for what, method, path, headers, content, status, error in REFUSED:
                 answer = await ask(there, method, path, headers, content)

@@ -199,7 +199,7 @@ def test_leader_is_judged_by_the_clock_at_every_answer_and_asks_nobody() -> None
                     break
                 await asyncio.sleep(0.001)
             assert ends
-            assert "read" not in there.store.asked
+            assert there.store.asked["read"] <= 1  # Its history, once, for the page.
 
     asyncio.run(main())
 
@@ -252,7 +252,7 @@ def test_however_many_look_the_store_is_looked_at_once() -> None:
     async def main() -> None:
         async with inside() as there:
             await there.stand()
-            await there.look()
+            await there.settled()
             looks, asked = there.store.looks, there.store.asked["read"]
             for _ in range(100):
                 assert (await there.client.get("/v1/elections")).status_code == 200
