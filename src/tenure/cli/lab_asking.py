@@ -140,7 +140,9 @@ def _one(approach: Approach, asked: dict[str, Any], faults: tuple[str, ...] | No
     played = play(approach, seed, faults, asked["fence"])
     found = check(played.history, played.plan)
     if asked["picture"] is not None:
-        _draw(asked["picture"], approach, played, _end_of(found, checker))
+        # Where nobody gets anything done there is no moment to look at, but all of it.
+        until = None if checker == "stuck" else _end_of(found, checker)
+        _draw(asked["picture"], approach, played, until)
     replay = f"{_command(approach.name)} --seed {seed} --faults {','.join(faults) or 'none'} --fence {asked['fence']}"
     replay += "" if asked["checker"] is None else f" --check {checker}"
     if asked["as_json"]:

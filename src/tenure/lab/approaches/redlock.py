@@ -66,8 +66,8 @@ class Redlock(Machine):
             self._voted(source, message.ok, now)
         elif isinstance(asked, Raise):
             self._raised(source, asked, now)
-        elif message.ok and asked.at == self._sent_at:
-            self._extended(source)
+        elif self.leading and asked.at == self._sent_at:
+            self._extended(source, message.ok, now)
         self._set()
 
     def _voted(self, source: int, ok: bool, now: int) -> None:
@@ -89,9 +89,13 @@ class Redlock(Machine):
             self._ask_at = now + HEARTBEAT_NS
             self.lead(self._token)
 
-    def _extended(self, source: int) -> None:
-        if self.leading and self._count("extended", source) >= MAJORITY:
+    def _extended(self, source: int, ok: bool, now: int) -> None:
+        if self._count("extended" if ok else "gone", source) < MAJORITY:
+            return
+        if ok:
             self._valid_until = self._sent_at + VALID_NS
+        else:
+            self._leave("the key is gone on most", now)
 
     def _count(self, what: str, source: int) -> int:
         self._yes.add((what, source))
