@@ -1,5 +1,10 @@
-"""What ``tenure plan`` takes: the whole process, beside bare Python and ``tenure --version``, in fresh processes."""
+"""What ``tenure plan`` takes: the whole process, beside bare Python and ``tenure --version``, in fresh processes.
 
+The goal is one of seconds, and not a ratio, so the quickest of the rounds counts: the others tell what else the machine had to do. What
+the command does besides is judged by the processor's time, which is what it takes on a machine that is free.
+"""
+
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,10 +20,15 @@ GOAL_S = 0.3
 PAUSES = 2000
 
 
-def _seconds(*arguments: str) -> float:
+def _seconds(*arguments: str) -> tuple[float, float]:
+    """Run it; returns the time that passed, and that of the processor."""
     began = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=False, stdout=subprocess.DEVNULL)  # 1: that it does not fit
-    return time.perf_counter() - began
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    passed_s = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in {0, 1}, arguments  # 1: it does not fit, which is an answer
+    return passed_s, used.ru_utime + used.ru_stime
 
 
 def figures() -> Figures:
@@ -32,18 +42,23 @@ def figures() -> Figures:
             "plan": ("-m", "tenure", "plan"),
             "store": ("-m", "tenure", "plan", "--store", "consul://h", "--target", "1/30d", "--json"),
             "log": ("-m", "tenure", "plan", *pauses),
+            "outages": ("-m", "tenure", "plan", *pauses, "--outages", str(log), "--outages-over", "30d"),
             "png": ("-m", "tenure", "plan", "--chart", str(Path(folder) / "plan.png")),
         }
-        taken: dict[str, list[float]] = {name: [] for name in commands}
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
         for command in commands.values():  # the first run compiles
             _seconds(*command)
         for _ in range(ROUNDS):
             for name, command in commands.items():
                 taken[name].append(_seconds(*command))
-    cost = {name: median(times) for name, times in taken.items()}
-    yield told("python -c pass", cost["bare"], "s")
-    yield told("tenure --version", cost["version"], "s")
-    yield "tenure plan", cost["plan"], GOAL_S, "s", False
-    yield "the same for Consul with --target, as JSON", cost["store"], GOAL_S, "s", False
-    yield f"the same with a log of {PAUSES} pauses and --target", cost["log"], GOAL_S, "s", False
-    yield "the same with a chart as PNG", cost["png"], GOAL_S, "s", False
+    passed_s = {name: min(passed for passed, _ in times) for name, times in taken.items()}
+    used_s = {name: min(used for _, used in times) for name, times in taken.items()}
+    yield told("python -c pass", passed_s["bare"], "s")
+    yield told("tenure --version", passed_s["version"], "s")
+    yield told("tenure plan, median", median(passed for passed, _ in taken["plan"]), "s")
+    yield "tenure plan", passed_s["plan"], GOAL_S, "s", False
+    yield "the same, of the processor", used_s["plan"], GOAL_S, "s", False
+    yield "the same for Consul with --target, as JSON", used_s["store"], GOAL_S, "s", False
+    yield f"the same with a log of {PAUSES} pauses and --target", used_s["log"], GOAL_S, "s", False
+    yield "the same with as many outages as well", used_s["outages"], GOAL_S, "s", False
+    yield "the same with a chart as PNG", used_s["png"], GOAL_S, "s", False

@@ -151,7 +151,7 @@ def _seen(log: "Log", collected: Collected) -> SeenPauses:
 
 
 def _read(file: Path, setting: str, unit: str) -> "Log":
-    from tenure.plan.pauselog import read  # noqa: PLC0415  (its patterns take longer than the rest of a plan)
+    from tenure.plan.pauselog import read  # noqa: PLC0415  (only a log pays for it)
 
     try:
         if str(file) == "-":

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tenure.plan.budget import Budget
-from tenure.plan.charts import RAREST_PER_DAY
 from tenure.plan.rate import Point
-from tenure.plan.words import rate_in_words
+from tenure.plan.words import RAREST_PER_DAY, rate_in_words
 
 _LABEL: Final = 16
 _ROWS: Final = 11

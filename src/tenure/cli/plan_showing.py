@@ -5,14 +5,13 @@ from typing import Final
 
 from tenure.cli.output import aligned
 from tenure.cli.plan_picture import Marks, bars, curve
-from tenure.plan.charts import RAREST_PER_DAY
 from tenure.plan.fitting import Fit
 from tenure.plan.load import BUSY_MAX, Load
 from tenure.plan.quorum import SIZES, Option, Quorum
 from tenure.plan.rate import stop_after_s
 from tenure.plan.targets import Recommended
 from tenure.plan.whole import Plan
-from tenure.plan.words import rate_in_words, seconds_in_words
+from tenure.plan.words import RAREST_PER_DAY, rate_in_words, seconds_in_words
 
 _VERDICTS: Final = {
     Fit.FITS: "it fits",

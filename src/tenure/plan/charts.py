@@ -7,15 +7,13 @@ from typing import Final
 from tenure.plan.budget import Budget
 from tenure.plan.drawing import BLUE, FAINT, GREY, INK, PARTS, RED, Anchor, Dot, Drawing, Line, Rect, Shape, Word
 from tenure.plan.rate import Point
-from tenure.plan.words import rate_in_words
+from tenure.plan.words import RAREST_PER_DAY, rate_in_words
 
 _WIDTH: Final = 760
 _LEFT, _RIGHT = 110, 730
 _ROW: Final = 24
 _CURVE_HEIGHT: Final = 260
 _SOURCE_MAX: Final = 88  # letters of a line
-# Once in nearly three thousand years. Whoever reads more out of a tail that was fitted to a day deceives themselves.
-RAREST_PER_DAY: Final = 1e-6
 
 
 def picture(  # noqa: PLR0913  (each by its name)

@@ -21,27 +21,18 @@ _NUMBER: Final = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)"
 _UNIT: Final = r"(?P<unit>ns|us|µs|μs|ms|s|m)?"
 _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:]{5,8}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _PLAIN: Final = re.compile(rf"(?:(?P<at>{_ISO}|[0-9]{{9,11}}(?:\.[0-9]+)?)[\s,;]+)?{_NUMBER}\s*{_UNIT}")
+# The patterns below are compiled when the first line is not plain, which takes longer than the rest of a plan.
 # [2026-11-17T12:00:00.123+0000][info][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.456ms
-_JVM: Final = re.compile(rf"\[(?:(?P<at>{_ISO})|(?P<up>[0-9.]+)s)\]")
-_JVM_PAUSE: Final = re.compile(r"\bPause .*?(?P<number>[0-9.]+)(?P<unit>ms|s)$")
-_JVM_SAFEPOINT: Final = re.compile(r"\bSafepoint .*\bTotal: +(?P<number>[0-9]+) (?P<unit>ns)")
-_JDK8: Final = re.compile(
-    rf"(?:(?P<at>{_ISO}): )?(?:(?P<up>[0-9.]+): )?(?=\[|Total time|Application time|.*\bsecs\]|Heap\b)"
-)
-_JDK8_PAUSE: Final = re.compile(
-    r"(?:(?:threads were stopped|real=?)[: ]+|, )(?P<number>[0-9.]+) (?P<unit>s)ec(?:ond)?s"
-)
+_JVM: Final = rf"\[(?:(?P<at>{_ISO})|(?P<up>[0-9.]+)s)\]"
+_JVM_PAUSE: Final = r"\bPause .*?(?P<number>[0-9.]+)(?P<unit>ms|s)$"
+_JVM_SAFEPOINT: Final = r"\bSafepoint .*\bTotal: +(?P<number>[0-9]+) (?P<unit>ns)"
+_JDK8: Final = rf"(?:(?P<at>{_ISO}): )?(?:(?P<up>[0-9.]+): )?(?=\[|Total time|Application time|.*\bsecs\]|Heap\b)"
+_JDK8_PAUSE: Final = r"(?:(?:threads were stopped|real=?)[: ]+|, )(?P<number>[0-9.]+) (?P<unit>s)ec(?:ond)?s"
 # gc 1 @0.012s 2%: 0.026+0.39+0.10 ms clock, 0.21+0.88/0.52/0+0.85 ms cpu, …: it stops the world before and after.
-_GO: Final = re.compile(
-    r"gc [0-9]+ @(?P<up>[0-9.]+)s [0-9]+%: (?P<first>[0-9.]+)\+[0-9./]+\+(?P<last>[0-9.]+) ms clock"
-)
-_PING: Final = re.compile(
-    r"(?:\[(?P<at>[0-9.]+)\] )?.*icmp_seq[= ](?P<seq>[0-9]+).*\btime[=<](?P<number>[0-9.]+) ?(?P<unit>ms|s)"
-)
-_PING_LOST: Final = re.compile(
-    r"(?:\[(?P<at>[0-9.]+)\] )?(?:no answer yet for|Request timeout for|From .*Unreachable).*"
-)
-_PING_ELSE: Final = re.compile(r"PING .*|--- .* statistics ---|[0-9]+ packets transmitted.*|(?:rtt|round-trip) min/.*")
+_GO: Final = r"gc [0-9]+ @(?P<up>[0-9.]+)s [0-9]+%: (?P<first>[0-9.]+)\+[0-9./]+\+(?P<last>[0-9.]+) ms clock"
+_PING: Final = r"(?:\[(?P<at>[0-9.]+)\] )?.*icmp_seq[= ](?P<seq>[0-9]+).*\btime[=<](?P<number>[0-9.]+) ?(?P<unit>ms|s)"
+_PING_LOST: Final = r"(?:\[(?P<at>[0-9.]+)\] )?(?:no answer yet for|Request timeout for|From .*Unreachable).*"
+_PING_ELSE: Final = r"PING .*|--- .* statistics ---|[0-9]+ packets transmitted.*|(?:rtt|round-trip) min/.*"
 _PAUSE_MAX_S: Final = 1e6
 _RULE: Final = "must be a duration such as 12ms or 0.4s, with or without an instant before it, or a line of a JVM's log, of Go's gctrace or of ping"
 
@@ -119,29 +110,29 @@ def _plain(text: str, unit: str) -> _Read | None:
 
 
 def _of_go(text: str) -> _Read | None:
-    found = _GO.match(text)
+    found = re.match(_GO, text)
     if found is None:
         return None
     return _Read(Kind.PAUSES, _float(found["up"]), tuple(_numbers(found["first"], found["last"], unit_s=1e-3)))
 
 
 def _of_ping(text: str) -> _Read | None:
-    if found := _PING.fullmatch(text):
+    if found := re.fullmatch(_PING, text):
         trips = tuple(_numbers(found["number"], unit_s=_UNITS_S[found["unit"]]))
         return _Read(Kind.TRIPS, _instant(found["at"]), trips)
-    if found := _PING_LOST.fullmatch(text):
+    if found := re.fullmatch(_PING_LOST, text):
         return _Read(Kind.TRIPS, _instant(found["at"]), (math.inf,))
-    return _Read(Kind.TRIPS, None, ()) if _PING_ELSE.fullmatch(text) else None
+    return _Read(Kind.TRIPS, None, ()) if re.fullmatch(_PING_ELSE, text) else None
 
 
 def _of_jvm(text: str) -> _Read | None:
     """A line of a JVM's log. Most are not about pauses: what runs concurrently, sizes of heaps, what was collected."""
-    head = _JVM.match(text)
+    head = re.match(_JVM, text)
     if head is not None:
-        pause = _JVM_PAUSE.search(text) or _JVM_SAFEPOINT.search(text)
+        pause = re.search(_JVM_PAUSE, text) or re.search(_JVM_SAFEPOINT, text)
     else:
-        head = _JDK8.match(text)
-        pause = None if head is None else _JDK8_PAUSE.search(text)
+        head = re.match(_JDK8, text)
+        pause = None if head is None else re.search(_JDK8_PAUSE, text)
     if head is None:
         return None
     at_s = _instant(head["at"]) if head["at"] else _float(head["up"])

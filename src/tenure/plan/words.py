@@ -3,7 +3,8 @@
 from typing import Final
 
 _YEAR_D: Final = 365.25
-_RAREST_PER_DAY: Final = 1e-6
+# Once in nearly three thousand years. Whoever reads more out of a tail that was fitted to a day deceives themselves.
+RAREST_PER_DAY: Final = 1e-6
 _HOUR_PER_DAY: Final = 24.0
 
 
@@ -18,8 +19,8 @@ def rate_in_words(per_day: float) -> str:
     days = 1 / per_day
     if days < 2 * _YEAR_D:
         return f"1 in {_two(days)} d"
-    if per_day < _RAREST_PER_DAY * 0.99:
-        return f"under 1 in {_two(1 / _RAREST_PER_DAY / _YEAR_D)} y"
+    if per_day < RAREST_PER_DAY * 0.99:
+        return f"under 1 in {_two(1 / RAREST_PER_DAY / _YEAR_D)} y"
     return f"1 in {_two(days / _YEAR_D)} y"
 
 
