@@ -3,7 +3,14 @@
 import pytest
 
 from tenure.apps.history.backlog import RECORDS_MAX, REFUSED_BACKOFF_MAX_S, Backlog, Pace
+from tenure.apps.history.records import Record
 from tests.history.making import BOB, T0_S, record
+
+
+def taken(backlog: Backlog, now_s: float = 1000.0, *, in_turn: bool = True) -> tuple[str, list[Record]]:
+    found = backlog.take(now_s, in_turn=in_turn)
+    assert found is not None
+    return found
 
 
 def test_what_is_said_twice_of_a_tenure_is_written_once() -> None:
@@ -13,8 +20,8 @@ def test_what_is_said_twice_of_a_tenure_is_written_once() -> None:
     backlog.put("jobs", record(7, ended_s=T0_S + 1, reason="resigned"))
     backlog.put("jobs", record(8, BOB))
     assert backlog.count == 3
-    assert backlog.take(1000.0) == ("jobs", [record(7, ended_s=T0_S + 1, reason="resigned"), record(8, BOB)])
-    assert backlog.take(1000.0) == ("mail", [record(1)])
+    assert taken(backlog) == ("jobs", [record(7, ended_s=T0_S + 1, reason="resigned"), record(8, BOB)])
+    assert taken(backlog) == ("mail", [record(1)])
     assert backlog.count == 0
 
 
@@ -22,11 +29,11 @@ def test_what_failed_waits_behind_the_others_and_is_joined_with_what_came_since(
     backlog = Backlog()
     backlog.put("jobs", record(7))
     backlog.put("mail", record(1))
-    failed = backlog.take(1000.0)
+    failed = taken(backlog)
     backlog.put("jobs", record(7, refused_count=2))
     backlog.put_back(*failed)
-    assert backlog.take(1000.0)[0] == "mail"
-    assert backlog.take(1000.0) == ("jobs", [record(7, refused_count=2)])
+    assert taken(backlog)[0] == "mail"
+    assert taken(backlog) == ("jobs", [record(7, refused_count=2)])
 
 
 def test_beyond_its_bound_the_oldest_are_lost_and_counted() -> None:
@@ -34,7 +41,7 @@ def test_beyond_its_bound_the_oldest_are_lost_and_counted() -> None:
     for number in range(RECORDS_MAX + 10):
         backlog.put(f"e{number}", record(number))
     assert (backlog.count, backlog.dropped_count) == (RECORDS_MAX, 10)
-    assert backlog.take(1000.0)[0] == "e10"
+    assert taken(backlog)[0] == "e10"
     backlog.drop_all()
     assert (backlog.count, backlog.dropped_count) == (0, 9 + RECORDS_MAX)
 
@@ -73,15 +80,16 @@ def test_an_election_that_changes_hands_all_the_time_is_written_once_a_minute_an
     for token in range(1, 3631):  # one each second
         backlog.put("flapping", record(token))
         if backlog.wait_s(now_s) == 0:
-            assert backlog.take(now_s)[0] == "flapping"
+            assert taken(backlog, now_s)[0] == "flapping"
             writes += 1
         now_s += 1
     assert 60 <= writes <= 75
     backlog.put("calm", record(1))
     assert backlog.wait_s(now_s) == 0
-    assert backlog.take(now_s)[0] == "calm"
+    assert taken(backlog, now_s)[0] == "calm"
     assert backlog.wait_s(now_s) > 0  # type: ignore[operator]
-    election, waiting = backlog.take(now_s, in_turn=False)  # who leaves does not wait
+    assert backlog.take(now_s) is None
+    election, waiting = taken(backlog, now_s, in_turn=False)  # who leaves does not wait
     assert election == "flapping"
     assert 1 <= len(waiting) <= 61
     assert backlog.wait_s(now_s) is None

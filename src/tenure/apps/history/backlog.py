@@ -76,10 +76,12 @@ class Backlog:
             least_s = wait_s if least_s is None else min(least_s, wait_s)
         return least_s
 
-    def take(self, now_s: float, *, in_turn: bool = True) -> tuple[str, list[Record]]:
+    def take(self, now_s: float, *, in_turn: bool = True) -> tuple[str, list[Record]] | None:
         """Take out what is to be written next; not ``in_turn``: also if its election was written often enough lately."""
         ready = (one for one in self._records if not in_turn or self._wait_s(one, now_s) <= 0)
-        election = next(ready, None) or next(iter(self._records))
+        election = next(ready, None)
+        if election is None:
+            return None
         kept = self._records.pop(election)
         self.count -= len(kept)
         self._bucket(election, now_s).spend(now_s)

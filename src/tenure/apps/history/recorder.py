@@ -140,39 +140,35 @@ class Recorder:
     def _write_all(self) -> None:
         place = _Place(self._office, self._given, self._identity)
         try:
-            while self._wait(place):
-                with self._changed:
-                    if not self._backlog.count:
-                        continue
-                    in_turn = self._close_by_s is None
-                    election, records = self._backlog.take(time.monotonic(), in_turn=in_turn)
-                    self._under_way_count = len(records)
-                self._write(place, election, records)
+            while (todo := self._next(place)) is not None:
+                self._write(place, *todo)
         except (CancelledError, RuntimeError):  # The office has closed: the interpreter is leaving.
             pass
         finally:
             place.leave()
 
-    def _wait(self, place: "_Place") -> bool:
-        """Wait until there is something to write, and time for it. False: there is nothing more, or no time."""
-        with self._changed:
-            while True:
+    def _next(self, place: "_Place") -> tuple[str, list[Record]] | None:
+        """Wait until there is something to write, and time for it. None: there is nothing more, or no time."""
+        while True:
+            with self._changed:
                 now_s = time.monotonic()
                 if self._close_by_s is not None:
-                    return bool(self._backlog.count) and now_s < self._close_by_s
+                    return self._taken(now_s, in_turn=False) if now_s < self._close_by_s else None
                 wait_s = self._backlog.wait_s(now_s)
                 if wait_s is not None:
                     wait_s = max(wait_s, self._pace.wait_s(now_s))
                     if wait_s <= 0:
-                        return True
-                if place.is_open:
-                    idle_s = place.idle_at_s - now_s
-                    if idle_s <= 0:
-                        break
-                    wait_s = idle_s if wait_s is None else min(wait_s, idle_s)
-                self._changed.wait(wait_s)
-        place.leave()  # Not with the lock: it may take its time.
-        return True
+                        return self._taken(now_s, in_turn=True)
+                idle_s = place.idle_at_s - now_s if place.is_open else None
+                if idle_s is None or idle_s > 0:
+                    self._changed.wait(min((one for one in (wait_s, idle_s) if one is not None), default=None))
+                    continue
+            place.leave()  # Not with the lock: it may take its time.
+
+    def _taken(self, now_s: float, *, in_turn: bool) -> tuple[str, list[Record]] | None:
+        todo = self._backlog.take(now_s, in_turn=in_turn)
+        self._under_way_count = 0 if todo is None else len(todo[1])
+        return todo
 
     def _write(self, place: "_Place", election: str, records: list[Record]) -> None:
         error: StoreError | ConfigError | None = None
