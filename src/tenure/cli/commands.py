@@ -52,7 +52,8 @@ CANNOT_WRITE: Final = 74  # EX_IOERR
 EXIT_CODES: Final = """\b
 Exit codes:
   0      done
-  1      a promise was broken (sim, demo, lab), elections will not work (doctor), or a step failed (migrate)
+  1      a promise was broken (sim, demo, lab), elections will not work (doctor), a step failed (migrate), or a failover
+         does not fit (plan)
   2      bad input: one line says which value breaks which rule
   69     the store could not be reached, or refused
   74     the output could not be written
