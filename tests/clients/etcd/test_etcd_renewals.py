@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tenure.clients.etcd.client import EtcdClient
-from tenure.errors import OutcomeUnknown
+from tenure.errors import OutcomeUnknown, Refused
 from tenure.testing.engines import EtcdCluster
 from tests.clients.etcd.etcd_client_rig import Forwarder, client_of, fresh_key, play, put
 
@@ -119,6 +119,22 @@ def test_a_connection_that_takes_no_stream_any_more_is_left_for_another(etcd: Et
             assert begun.answer is None
             assert (await client.lease_renewal(lease, begun)).ttl_s == 60
             assert client._connection is not worn_out
+
+    play(story())
+
+
+@pytest.mark.parametrize("has_come", [True, False])
+def test_an_answer_of_another_cluster_renews_nothing_whenever_it_comes(etcd: EtcdCluster, has_come: bool) -> None:
+    async def story() -> None:
+        async with client_of(etcd) as client:
+            lease = (await client.lease_grant(60)).lease
+            client.cluster_id += 1  # What it knew before is of a cluster that was replaced.
+            begun = client.begin_renewal(lease)
+            assert begun.answer is not None
+            if has_come:
+                await asyncio.wait([begun.answer])
+            with pytest.raises(Refused, match="was replaced by cluster"):
+                await client.lease_renewal(lease, begun)
 
     play(story())
 

@@ -106,8 +106,10 @@ class EtcdClient(Link):
 
     async def lease_renewal(self, lease: int, begun: Begun | None = None) -> Renewal:
         """Do the same, and tell the term as well. No quorum was asked: a leader that was succeeded may have answered."""
-        self.check("renew a lease")  # Also if it was answered: that may have been another cluster.
-        return await self._keepalive.renew(lease, self._keepalive.begin(lease) if begun is None else begun)
+        self.check("renew a lease")
+        renewal = await self._keepalive.renew(lease, self._keepalive.begin(lease) if begun is None else begun)
+        self.check("renew a lease")  # Whoever answered may have been another cluster, also while this waited.
+        return renewal
 
     async def lease_revoke(self, lease: int) -> None:
         """End a lease, and delete its keys. One that is gone already is fine."""
