@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,26 @@ def test_a_signal_releases_every_office_after_clients_were_told_and_another_lead
     assert time.monotonic() - stopped_s < 20
     assert old.started.returncode == 0, said
     assert "Traceback" not in said
+
+
+def test_whoever_waits_for_an_answer_gets_one_when_the_sidecar_is_stopped_and_half_a_request_keeps_nobody(
+    stage: Stage,
+) -> None:
+    sidecar = stage.start("--stand", "jobs")
+    check_eventually(lambda: sidecar.status("/leader/jobs") == 200)
+    stood = sidecar.post("/v1/elections/jobs/candidacies")
+    half = b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{"
+    with ThreadPoolExecutor() as threads, socket.create_connection(("127.0.0.1", sidecar.port), timeout=30) as other:
+        other.sendall(half)
+        look = threads.submit(sidecar.client.get, f"/v1/candidacies/{stood['id']}?wait_s=60")
+        lock = threads.submit(sidecar.client.post, "/v1/locks/jobs", json={"wait_s": 60})
+        held = "/v1/elections/jobs"
+        check_eventually(lambda: sidecar.client.get(held).json()["here"]["clients"] == 2)
+        sidecar.started.terminate()
+        assert look.result(30).json()["reason"] == "shutdown"
+        assert (lock.result(30).status_code, lock.result().json()["error"]) == (503, "leaving")
+        said = sidecar.started.communicate(timeout=30)[1]
+    assert (sidecar.started.returncode, said) == (0, "")
 
 
 def test_a_client_that_does_not_stop_keeps_no_sidecar_from_ending(stage: Stage) -> None:

@@ -68,6 +68,11 @@ def busy(error: str, detail: str, *, fix: str = "", retry_after_s: int = RETRY_A
     return Fault(status, error, detail, fix=fix, headers={"Retry-After": str(retry_after_s)})
 
 
+def leaving() -> Fault:
+    """Return the refusal of a sidecar that is being stopped."""
+    return busy("leaving", "this sidecar is being stopped", fix="Ask another one.")
+
+
 def encoded(told: object) -> bytes:
     """Return JSON in one line."""
     return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"

@@ -31,6 +31,7 @@ from tenure.serve.offices import Offices
 KEEP_S: Final = 10.0
 KEEP_MIN_S: Final = 1.0
 KEEP_MAX_S: Final = 300.0  # For so long may an office stay with a client that is dead.
+SHUTDOWN: Final = "shutdown"  # why a tenure is lost whose sidecar is being stopped
 Kind = Literal["candidacy", "lock"]
 
 

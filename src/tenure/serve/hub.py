@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tenure.serve.answers import busy, encoded
+from tenure.serve.answers import busy, encoded, leaving
 
 EVENTS_KEPT: Final = 4096  # Of a usual size 1 MiB, and at one failover a second an hour.
 CLIENTS_MAX: Final = 2000
@@ -157,7 +157,7 @@ class Hub:
         Who names an event that is not kept, or of another process, is told so by the event ``missed``, and listens from now on.
         """
         if self.closed:
-            raise busy("leaving", "this sidecar is being stopped")
+            raise leaving()
         if len(self.clients) >= self._clients_max:
             raise busy("too-many-clients", f"{self._clients_max} listen to events already", retry_after_s=5)
         position = self.last if last_id is None else self._position_of(last_id)

@@ -8,8 +8,8 @@ from tenure.clock import Clock
 from tenure.election import Election
 from tenure.errors import Reason
 from tenure.lock import Lock
-from tenure.serve.answers import Fault, busy
-from tenure.serve.candidacy import Candidacy
+from tenure.serve.answers import Fault, busy, leaving
+from tenure.serve.candidacy import SHUTDOWN, Candidacy
 from tenure.serve.offices import Offices
 
 CANDIDACIES_MAX: Final = 1000
@@ -34,7 +34,7 @@ class Register:
         """Stand for a client. Raises Fault if there is no room for one more."""
         self._forget()
         if self._closed:
-            raise busy("leaving", "this sidecar is being stopped", fix="Ask another one.")
+            raise leaving()
         if len(self._known) - len(self._over) >= self._most:
             detail = f"{self._most} candidacies are held for clients already"
             raise busy("too-many-candidacies", detail, status=429, retry_after_s=5)
@@ -69,7 +69,7 @@ class Register:
         self._closed = True
         open_ones = [one for one in self._known.values() if not one.over]
         for one in open_ones:
-            one.dismiss("shutdown")
+            one.dismiss(SHUTDOWN)
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 for one in open_ones:

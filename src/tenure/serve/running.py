@@ -106,6 +106,10 @@ class _Server(uvicorn.Server):
     async def _leave(self) -> None:
         await self._sidecar.close()
         self.should_exit = True
+        await asyncio.sleep(_FINISH_WITHIN_S)
+        # Who has not sent its request by now is not waited for, and is no error of ours that the server should tell of.
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
 
 
 async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[[Place], object]) -> None:
@@ -128,7 +132,7 @@ async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_FINISH_WITHIN_S,
+        timeout_graceful_shutdown=3 * _FINISH_WITHIN_S,
         backlog=2048,
     )
     _allow_files(CONNECTIONS_MAX + _FILES_BESIDES)

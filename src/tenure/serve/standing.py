@@ -7,8 +7,8 @@ from tenure.election import Election
 from tenure.errors import ConfigError
 from tenure.lock import Lock
 from tenure.office.names import check_name
-from tenure.serve.answers import Fault, fault_of
-from tenure.serve.candidacy import KEEP_S, Candidacy, State
+from tenure.serve.answers import Fault, fault_of, leaving
+from tenure.serve.candidacy import KEEP_S, SHUTDOWN, Candidacy, State
 from tenure.serve.hub import BEAT_S, block_of
 from tenure.serve.probing import seen
 from tenure.serve.routes import Call, Reply, told
@@ -97,6 +97,8 @@ async def lock(call: Call) -> Reply:
     one.alive()
     if one.trouble is not None:
         raise fault_of(one.trouble)
+    if one.reason == SHUTDOWN:
+        raise leaving()
     if one.state is not State.LEADING:
         fix = "Ask again, or with a longer wait_s."
         told_ = seen(call, name)
