@@ -197,4 +197,5 @@ class Candidate(Steady):
                 self._body.lead(effect.token)
             else:
                 self._body.stop(effect.why)
-        self.wake_at(self._machine.wake_at)
+        if self._machine.wake_at != self._alarm_at:
+            self.wake_at(self._machine.wake_at)
