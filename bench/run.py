@@ -25,6 +25,7 @@ import history
 import http_sink
 import imports
 import kubernetes
+import lab
 import machine
 import metrics
 import mysql
@@ -58,6 +59,7 @@ BENCHES: dict[str, Callable[[], Figures]] = {
     "http_sink": http_sink.figures,
     "imports": imports.figures,
     "kubernetes": kubernetes.figures,
+    "lab": lab.figures,
     "machine": machine.figures,
     "metrics": metrics.figures,
     "mysql": mysql.figures,

@@ -16,12 +16,20 @@ from types import FunctionType
 
 from tenure.core import diagram
 from tenure.errors import ConfigError
+from tenure.lab.raft import checkers as raft_checkers
+from tenure.lab.raft import killing as raft_killing
 from tenure.sim import checkers, killing
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = tuple(
     ROOT / "docs" / name
-    for name in ("explanation/machine.md", "explanation/mutants.md", "explanation/simulator.md", "reference/python.md")
+    for name in (
+        "explanation/how-raft-elects.md",
+        "explanation/machine.md",
+        "explanation/mutants.md",
+        "explanation/simulator.md",
+        "reference/python.md",
+    )
 )
 # What has no docstring of its own, since it is a value or another name for a type.
 _UNDOCUMENTED = {
@@ -80,6 +88,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "ignored": diagram.ignored_table,
     "mutants": killing.table,
     "checkers": checkers.table,
+    "promises of Raft": raft_checkers.table,
+    "mutants of Raft": raft_killing.table,
     **{
         f"names of {module}": partial(names, module)
         for module in (

@@ -1,14 +1,15 @@
 """Figure 16 again: what the paper concludes from it holds for ours, and its pictures can be read."""
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
 from tenure.cli.lab_figure16 import picture
 from tenure.errors import ConfigError
 from tenure.lab.chart import spreads
-from tenure.lab.raft.figure16 import GIVE_UP_S, LINES, Line, measure, trial
-from tenure.lab.raft.paper import CLAIMS, compare
+from tenure.lab.raft.figure16 import GIVE_UP_S, LINES, Line, measure, seeds_of, trial
+from tenure.lab.raft.paper import CLAIMS, compare, row
 
 TRIALS = 60
 
@@ -77,3 +78,10 @@ def test_numbers_that_make_no_sense_are_refused(trials: int, broadcast_ms: float
 
 def test_a_trial_that_is_given_up_counts_as_that_long() -> None:
     assert trial(150, 150, 3) == GIVE_UP_S * 1000
+
+
+@pytest.mark.parametrize("span", [(150, 300), (12, 24)])
+def test_the_page_has_the_numbers_that_the_command_prints(span: tuple[int, int]) -> None:
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "how-raft-elects.md"
+    times_ms = (trial(*span, seed) for seed in seeds_of(*span, 0, 1000))
+    assert row(Line(*span, tuple(sorted(times_ms)))) in page.read_text().splitlines()

@@ -1,6 +1,7 @@
 """Each story shows what its moral says."""
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from tenure.lab.raft.messages import Role
 from tenure.lab.raft.seeds import SCALE_NS
 from tenure.lab.raft.stage import Stage, perform, state, told
 from tenure.lab.raft.stories import STORIES, find
+
+ROOT = Path(__file__).parents[2]
 
 
 def lines_of(stage: Stage) -> str:
@@ -95,3 +98,12 @@ def test_an_old_entry_that_a_majority_has_is_not_committed_and_is_overwritten() 
 def test_an_unknown_story_is_refused_with_the_list() -> None:
     with pytest.raises(ConfigError, match="split-vote"):
         find("nonsense")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "explanation").glob("raft-*.svg")), ids=lambda page: page.stem)
+def test_the_pictures_of_the_page_are_what_the_command_draws(page: Path) -> None:
+    name = page.stem.removeprefix("raft-")
+    if name in STORIES:
+        assert page.read_text() == lanes_svg(STORIES[name], perform(STORIES[name])), f"--story {name} --svg {page}"
+    else:
+        assert name == "figure16"

@@ -152,3 +152,10 @@ def when_settled(history: Iterable[Entry], plan: Plan) -> int | None:
                     if len(who) > plan.nodes // 2:
                         return entry.at
     return None
+
+
+def table() -> str:
+    """Return the table of what is checked, in Markdown."""
+    return "\n".join(
+        ["| promise | what must hold |", "|---|---|", *(f"| `{name}` | {rule} |" for name, rule in CHECKERS.items())]
+    )

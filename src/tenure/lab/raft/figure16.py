@@ -7,8 +7,8 @@ heartbeats to all at once before; and logs have different lengths, so that two o
 Where the 15 ms go it does not say, and that matters: it is the way there, and not the answer, within which a second candidate
 makes a split vote. Here a message takes 2.5 to 3.5 ms and the voter's write to disk the rest. That is fitted, to one number of
 the paper: the median of 287 ms at 150-155 ms. The others are then ours to find, and theirs to compare with.
-The candidate's own write is not waited for: if it were, nobody would hear of a candidate within 5 ms, and 150-155 ms would
-split as 150-150 ms does.
+The candidate's own write is not waited for: if it were, nobody would hear of a candidate within 5 ms, and that median would
+be 3 s.
 """
 
 from collections.abc import Iterator
@@ -111,11 +111,14 @@ def _notice(elected: list[int], node: RaftNode, effects: list[Effect]) -> None: 
 
 def _trials(chunk: tuple[int, int, int, int], broadcast_ms: float) -> list[tuple[int, int, float]]:
     low_ms, high_ms, first, count = chunk
-    # The seed says which line it is: two lines that drew the same would not be two measurements.
-    seeds = range(
-        (low_ms * 1000 + high_ms) * TRIALS_MAX + first, (low_ms * 1000 + high_ms) * TRIALS_MAX + first + count
-    )
+    seeds = seeds_of(low_ms, high_ms, first, count)
     return [(low_ms, high_ms, trial(low_ms, high_ms, seed, broadcast_ms)) for seed in seeds]
+
+
+def seeds_of(low_ms: int, high_ms: int, first: int, count: int) -> range:
+    """Return the seeds of some trials of a line. Two lines that drew the same would not be two measurements."""
+    base = (low_ms * 1000 + high_ms) * TRIALS_MAX + first
+    return range(base, base + count)
 
 
 def measure(trials: int, jobs: int, broadcast_ms: float = BROADCAST_MS) -> Iterator[Line]:

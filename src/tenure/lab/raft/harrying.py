@@ -1,7 +1,7 @@
 """Faults that strike where it hurts: servers that have just voted, and leaders that have just been elected.
 
-Faults at random instants seldom find them. The mistake of the paper's figure 8 takes two leaders that die within one message
-of having taken a command; none of 10,000 seeds without this had both.
+Faults at other instants seldom find them. Of 2,000 seeds, with it and without: the mistake of the paper's figure 8 is seen in
+6 and in 3, a vote that a restart forgets in 9 and in 4, one that is sent before it is written in 21 and in none.
 """
 
 from dataclasses import dataclass

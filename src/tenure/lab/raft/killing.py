@@ -8,18 +8,23 @@ from tenure.lab.raft.seeds import Options, judge
 SEEDS_MAX: Final = 500
 
 
-def kill(name: str) -> int | None:
+def kill(name: str, seeds: int = SEEDS_MAX) -> int | None:
     """Return how many seeds it took the mutant's own checker to notice; None: it survived."""
     checker, options = find(name).checker, Options(mutant=name)
-    for seed in range(SEEDS_MAX):
+    for seed in range(seeds):
         if any(violation.checker == checker for violation in judge(seed, options).violations):
             return seed + 1
     return None
 
 
+def row(name: str) -> str:
+    """Return the line of the table about one mutant, made by running it."""
+    mutant = find(name)
+    return f"| `{name}` | {mutant.mistake} | `{mutant.checker}` | {kill(name) or 'survived'} |"
+
+
 def table() -> str:
     """Return the table of all mutants in Markdown, made by running them."""
-    rows = [
-        f"| `{name}` | {one.mistake} | `{one.checker}` | {kill(name) or 'survived'} |" for name, one in MUTANTS.items()
-    ]
-    return "\n".join(["| mutant | what it does wrong | breaks | seeds needed |", "|---|---|---|---|", *rows]) + "\n"
+    return "\n".join(
+        ["| mutant | what it does wrong | breaks | seeds needed |", "|---|---|---|---|", *map(row, MUTANTS)]
+    )

@@ -104,3 +104,10 @@ def _sentence(claim: Claim, line: Line, ours_ms: float, broadcast_ms: float) -> 
     elif claim.statistic == "worst" and len(line.times_ms) != TRIALS:
         words += f" Ours is the worst of {len(line.times_ms)} trials, theirs of {TRIALS}."
     return f"{words} {claim.reason}"
+
+
+def row(line: Line) -> str:
+    """Return a line of the figure as a row in Markdown."""
+    values = (line.times_ms[0], line.median_ms, line.mean_ms, line.quantile_ms(0.99), line.worst_ms)
+    shown = (f"{value:.0f}" if value < GIVE_UP_S * 1000 else f"over {GIVE_UP_S * 1000}" for value in values)
+    return f"| {line.name} | {' | '.join(shown)} |"
