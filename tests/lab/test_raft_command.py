@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tenure.cli.lab_raft import command
 from tenure.lab.raft.mutants import MUTANTS
 from tenure.lab.raft.stories import STORIES
 
 
 def lab(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tenure", "lab", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    words = [sys.executable, "-m", "tenure", "lab", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
 
 
 def test_seeds_without_a_violation_exit_0_and_say_so() -> None:
@@ -56,6 +57,13 @@ def test_the_figure_is_a_table_with_the_papers_numbers_beside_ours(tmp_path: Pat
 def test_stories_and_mutants_are_listed() -> None:
     assert [line.split()[0] for line in lab("raft", "--list").stdout.splitlines()] == list(STORIES)
     assert list(json.loads(lab("raft", "--list-mutants", "--json").stdout)) == list(MUTANTS)
+
+
+def test_the_reference_knows_every_option() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli-lab-raft.md").read_text()
+    options = [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)]
+    assert "--seeds" in options
+    assert [option for option in options if f"`{option}" not in page] == []
 
 
 def test_help_has_examples_and_says_that_production_rents() -> None:

@@ -8,8 +8,9 @@ from typing import Final
 import click
 
 from tenure.cli.output import aligned
+from tenure.cli.progress import progress
 from tenure.lab.chart import Panel, cdf_svg, spreads
-from tenure.lab.raft.figure16 import BOTTOM, BROADCAST_MS, GIVE_UP_S, TOP, Line, measure
+from tenure.lab.raft.figure16 import BOTTOM, BROADCAST_MS, GIVE_UP_S, LINES, TOP, Line, measure
 from tenure.lab.raft.paper import Difference, compare
 
 _LOW_MS: Final = 10.0
@@ -20,7 +21,11 @@ def run_figure16(trials: int, broadcast: float | None, jobs: int, svg: Path | No
     """Measure and show."""
     broadcast_ms = BROADCAST_MS if broadcast is None else broadcast
     began = time.monotonic()
-    lines = list(measure(trials, jobs, broadcast_ms))
+    lines: list[Line] = []
+    with progress("lines", len(LINES), hidden=as_json) as bar:
+        for line in measure(trials, jobs, broadcast_ms):
+            lines.append(line)
+            bar.advance(1)
     elapsed_s = time.monotonic() - began
     differences = list(compare(lines, broadcast_ms))
     if svg is not None:

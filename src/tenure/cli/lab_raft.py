@@ -10,6 +10,7 @@ import click
 
 from tenure.cli.lab_figure16 import run_figure16
 from tenure.cli.output import aligned
+from tenure.cli.progress import progress
 from tenure.errors import ConfigError
 from tenure.lab.faults import FAULTS, MS, SEED_MAX
 from tenure.lab.raft.checkers import check
@@ -199,11 +200,13 @@ def _run(first_seed: int, seed_count: int, jobs: int, options: Options, *, as_js
             raise ConfigError(option, value, f"must lie between {least} and {SEED_MAX}")
     began = time.monotonic()
     count, elections, committed, virtual_ns, broken = 0, 0, 0, 0, []
-    for outcome in judge_seeds(first_seed, seed_count, jobs, options):
-        count, elections, committed = count + 1, elections + outcome.elections, committed + outcome.committed
-        virtual_ns += outcome.virtual_ns
-        if outcome.violations:
-            broken.append(outcome)
+    with progress("seeds", seed_count, hidden=as_json) as bar:
+        for outcome in judge_seeds(first_seed, seed_count, jobs, options):
+            count, elections, committed = count + 1, elections + outcome.elections, committed + outcome.committed
+            virtual_ns += outcome.virtual_ns
+            bar.advance(1)
+            if outcome.violations:
+                broken.append(outcome)
     elapsed_s = time.monotonic() - began
     violations = _violations(broken)
     if as_json:

@@ -1,16 +1,14 @@
 """``tenure sim``: one seed or many, a story, a mutant, a script."""
 
 import json
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tenure.cli.progress import progress
 from tenure.cli.sim_script import run_script
 from tenure.errors import ConfigError
 from tenure.sim.mutants import MUTANTS, find
@@ -162,7 +160,7 @@ def _run(  # noqa: PLR0913
     began = time.monotonic()
     outcomes = judge_seeds(options, seed_count, jobs, mutant)
     total = tenures if tenures is not None else seed_count
-    with _progress("tenures" if tenures is not None else "seeds", total, hidden=as_json) as bar:
+    with progress("tenures" if tenures is not None else "seeds", total, hidden=as_json) as bar:
         for outcome in outcomes:
             summary.add(outcome)
             bar.advance(outcome.tenure_count if tenures is not None else 1)
@@ -236,31 +234,3 @@ def _print_report(report: dict[str, Any]) -> None:
     click.echo(f"smallest failing seed: {small['seed']} ({small['checker']}: {small['what']})")
     click.echo(f"shrunk to {small['candidates']} candidates and these faults: {', '.join(small['faults']) or 'none'}")
     click.echo(f"replay: {small['replay']}")
-
-
-class _Bar(Protocol):
-    def advance(self, steps: int) -> None: ...
-
-
-class _NoBar:
-    def advance(self, steps: int) -> None: ...
-
-
-@contextmanager
-def _progress(unit: str, total: int | None, *, hidden: bool) -> Iterator[_Bar]:
-    """Show progress on a terminal, on standard error so that the report can be redirected."""
-    if hidden or not sys.stderr.isatty():
-        yield _NoBar()
-        return
-    from rich.console import Console  # noqa: PLC0415  (only a terminal pays for it)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
-    columns = (TextColumn(unit), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(unit, total=total)
-
-        class Bar:
-            def advance(self, steps: int) -> None:
-                progress.advance(task, steps)
-
-        yield Bar()
