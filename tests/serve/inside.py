@@ -114,9 +114,9 @@ class Inside:
 
 
 @asynccontextmanager
-async def inside(**settings: object) -> AsyncIterator[Inside]:
+async def inside(store: CountingStore | None = None, **settings: object) -> AsyncIterator[Inside]:
     """Run one, which has a token unless told otherwise."""
-    store = CountingStore(MemoryEngine())
+    store = store or CountingStore(MemoryEngine())
     opened = open_store("memory://")
     opened._unopened = store
     setup = Setup(**{"timing": QUICK, "tokens": (TOKEN.encode(),), "rate_per_s": 1e6, "drain_s": 2.0, **settings})  # type: ignore[arg-type]

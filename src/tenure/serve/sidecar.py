@@ -14,7 +14,7 @@ from tenure.errors import TenureError
 from tenure.facts import subscribe
 from tenure.facts.kinds import Fact, as_json
 from tenure.metrics import Prometheus
-from tenure.office.opened import OpenStore
+from tenure.office.opened import OpenStore, run_there
 from tenure.plan import Budget
 from tenure.serve.answers import Fault
 from tenure.serve.board import Board
@@ -23,9 +23,12 @@ from tenure.serve.looking import LOOK_EVERY_S, Looker, View
 from tenure.serve.offices import Stands
 from tenure.serve.register import Register
 from tenure.serve.setup import Setup
+from tenure.stores.examining import CanSeeMembers
+from tenure.stores.judging import judge_members
 
 _LATELY_S: Final = 3 * LOOK_EVERY_S + 5.0  # Three looks, of which one took as long as it may.
 _BOARD_EVERY_S: Final = 0.25
+_MEMBERS_EVERY_S: Final = 10.0  # Each is asked on a connection of its own, which an engine feels if it is often.
 # One election at a time and ten a second: a thousand histories at once would be felt where elections are held.
 _REMEMBER_EVERY_S: Final = 0.1
 _REMEMBERED_MAX: Final = 1000
@@ -92,7 +95,7 @@ class Sidecar:
             self._recorder = keep(self.store, elections=self.register.stood_in).__enter__()
         self._subscriptions = [subscribe(self.metrics), subscribe(self._hear)]
         self.stands.start()
-        for forever in (self._looker.run(), self._beat(), self._show(), self._remember()):
+        for forever in (self._looker.run(), self._beat(), self._show(), self._remember(), self._count_members()):
             self._tasks.append(asyncio.create_task(_ended(forever)))
 
     async def close(self) -> None:
@@ -139,6 +142,21 @@ class Sidecar:
             self.metrics.saw(statuses, self.store.store.address)
         self.board.store_is(not trouble, trouble, at_s=now_s)
         self._board_due = True
+
+    async def _count_members(self) -> None:
+        """Ask the servers of the store one by one: an engine that has none to spare answers as ever, until it does not."""
+        store = self.store.store
+        if not isinstance(store, CanSeeMembers):
+            return
+        while True:
+            with suppress(TenureError):  # It is closing, or there is nobody to ask: the looker tells of that.
+                asked: dict[str, str | None] = await run_there(self.store.office, store.members())
+                # Of one alone it is not known how many others there are.
+                up = {name: silence is None for name, silence in asked.items()} if len(asked) > 1 else None
+                self.board.store_is(not self.view.trouble, self.view.trouble, at_s=time.time(), members=up)
+                self.metrics.examined([judge_members(asked)], store.address)
+                self._board_due = True
+            await asyncio.sleep(_MEMBERS_EVERY_S)
 
     async def _remember(self) -> None:
         """Read what is on record of each election, once, when it is first seen: what happened before this process began."""

@@ -40,6 +40,19 @@ class CanExamine(Protocol):
 
 
 @runtime_checkable
+class CanSeeMembers(Protocol):
+    """A store whose URL names the servers that decide, each of which can be asked by itself whether it is there."""
+
+    async def members(self) -> dict[str, str | None]:
+        """Ask every server that the URL names, each on a connection of its own, and return why it does not answer; None: it does.
+
+        It changes nothing, takes a few seconds at most, and may be called while the store is open. That they answer does not
+        mean that they decide.
+        """
+        ...
+
+
+@runtime_checkable
 class HasSchema(Protocol):
     """A store whose tables, and the rights that elections need in them, can be made by hand."""
 

@@ -64,6 +64,12 @@ async def examine(store: "EtcdStore", client: EtcdClient, ttl_ns: int) -> list[F
         return [judge_members(asked), *found, undecided(error.detail)]
 
 
+async def members_of(client: EtcdClient) -> dict[str, str | None]:
+    """Return why each member that the URL names does not answer; None: it does."""
+    seen = await client.seen_at_each(MEMBER_WITHIN_S)
+    return {endpoint: one.detail if isinstance(one, StoreError) else None for endpoint, one in seen.items()}
+
+
 async def _together(store: "EtcdStore", client: EtcdClient, statuses: Iterable[Status], ttl_ns: int) -> list[Finding]:
     """Examine what takes more than one member."""
     found = await try_election(store, trial_name(), ttl_ns)

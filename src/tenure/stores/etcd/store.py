@@ -24,7 +24,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError
 from tenure.model import Bid, Conflict, Document, Grant, Incumbent, Version, Wait, token
 from tenure.stores.base import ElectionStatus, Expiry, Traits, Wake
 from tenure.stores.etcd import documents
-from tenure.stores.etcd.examine import examine
+from tenure.stores.etcd.examine import examine, members_of
 from tenure.stores.etcd.layout import Names, found
 from tenure.stores.etcd.leases import Lease, Leases, Place
 from tenure.stores.etcd.roll import call_the_roll
@@ -230,3 +230,6 @@ class EtcdStore(SharingStore[Place, Lease]):
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._client, ttl_ns)
+
+    async def members(self) -> dict[str, str | None]:
+        return await members_of(self._client)

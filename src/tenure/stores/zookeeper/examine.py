@@ -69,6 +69,12 @@ async def examine(store: "ZooKeeperStore", settings: Settings, ttl_ns: int) -> l
         return [judge_members(asked), *found, bad("office", error.detail) if refused else undecided(error.detail)]
 
 
+async def members_of(settings: Settings) -> dict[str, str | None]:
+    """Return why each server that the URL names does not answer; None: it does."""
+    answers = await asyncio.gather(*(_ask(endpoint, settings) for endpoint in settings.endpoints))
+    return {endpoint: server.silence for endpoint, server in zip(settings.endpoints, answers, strict=True)}
+
+
 async def _ask(endpoint: str, settings: Settings) -> Server:
     """Ask one server how it is. That needs no rights and no session, so it is answered without a quorum as well."""
     try:

@@ -27,7 +27,7 @@ from tenure.stores.groups import PlacedGroup
 from tenure.stores.zookeeper import documents
 from tenure.stores.zookeeper.candidacy import Candidacy
 from tenure.stores.zookeeper.ensemble import identity_of, longest_session_ms, tick_of, traits_of
-from tenure.stores.zookeeper.examine import examine
+from tenure.stores.zookeeper.examine import examine, members_of
 from tenure.stores.zookeeper.leases import Lease, Place
 from tenure.stores.zookeeper.names import check_bid, check_name
 from tenure.stores.zookeeper.queue import incumbent, leader_of
@@ -284,6 +284,9 @@ class ZooKeeperStore:
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._settings, ttl_ns)
+
+    async def members(self) -> dict[str, str | None]:
+        return await members_of(self._settings)
 
     # Checks
 
