@@ -24,7 +24,7 @@ def _partition(stage: Stage) -> None:
     stage.lots("A", 0.0)
     stage.command(220, "A", "x=1")
     stage.cut(300, "AB", 700)
-    stage.at(290, stage.lots, "C", 0.1)
+    stage.at(240, stage.lots, "C", 0.1)
     stage.say(330, "A does not know that it has been cut off, and takes commands that it can commit no more")
     stage.command(340, "A", "x=old")
     stage.command(560, "C", "x=new")
@@ -34,7 +34,7 @@ def _partition(stage: Stage) -> None:
 def _check_quorum(stage: Stage) -> None:
     stage.lots("A", 0.0)
     stage.cut(300, "AB", 900)
-    stage.at(290, stage.lots, "C", 0.1)
+    stage.at(240, stage.lots, "C", 0.1)
     stage.say(301, "with check-quorum a leader that hears of no majority gives up by itself")
 
 
