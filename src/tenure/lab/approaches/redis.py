@@ -74,8 +74,9 @@ def serve(data: Data, asked: Any, now: int) -> tuple[Data, bool]:
     elif isinstance(asked, Raise):
         return data._replace(counter=max(data.counter, asked.token)), True
     elif held == asked.value:
-        kept = data._replace(expires_at=now + asked.ttl_ns) if isinstance(asked, Extend) else data._replace(value=None)
-        return kept, True
+        if isinstance(asked, Extend):
+            return Data(held, now + asked.ttl_ns, data.counter), True
+        return Data(None, 0, data.counter), True
     return data, False
 
 
