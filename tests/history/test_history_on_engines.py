@@ -99,7 +99,7 @@ async def main():
     global recorder
     async with tenure.open_store(url) as store:
         with keep(store) as recorder:
-            await tenure.Election(store, name, ttl=1, holder=tenure.Holder("elsewhere", 1, "f" * 16)).lead(body)
+            await tenure.Election(store, name, ttl=2, holder=tenure.Holder("elsewhere", 1, "f" * 16)).lead(body)
 anyio.run(main)
 """
 
@@ -111,7 +111,7 @@ def test_of_a_leader_of_another_machine_that_is_killed_its_successor_tells_when_
 
     async def main(doomed: subprocess.Popen[str]) -> None:
         async with tenure.open_store(url) as store, keep(store) as recorder:
-            election = tenure.Election(store, name, ttl=1)
+            election = tenure.Election(store, name, ttl=2)
             with Hearing(election) as heard:
 
                 async def kill() -> tuple[float, float]:
@@ -133,7 +133,7 @@ def test_of_a_leader_of_another_machine_that_is_killed_its_successor_tells_when_
         assert first.ended_between.least_s <= after_s
         assert before_s <= first.ended_between.most_s
         assert (
-            second.gap.most_s <= 5.0
+            second.gap.most_s <= 10.0
         )  # Two and a half leases between two questions, one that ran out, and some time to spare.
         assert second.elect_s is not None
 
@@ -154,7 +154,7 @@ def test_a_leader_that_was_frozen_tells_later_how_it_ended_and_leaves_its_succes
     async def main(frozen: subprocess.Popen[str]) -> None:
         async with tenure.open_store(f"sqlite://{file}") as store, keep(store) as recorder:
             freeze(frozen.pid, file)
-            election = tenure.Election(store, name, ttl=1)
+            election = tenure.Election(store, name, ttl=2)
 
             async def body(_: tenure.Tenure) -> None:
                 await until(lambda: recorder.written_count > 0)(None)
