@@ -145,6 +145,7 @@ def tenure(ctx: click.Context) -> None:
       tenure resign billing/close --wait 30s     have the leader step down
       tenure doctor --store etcd://h1,h2,h3      see whether elections will work there
       tenure plan --rto 30s                      see whether a failover takes longer than it may
+      tenure serve                               see all elections in a browser, and hold them over HTTP
       tenure sim --seeds 500                     attack the machine with 500 random worlds
     """
     if ctx.invoked_subcommand is None:
