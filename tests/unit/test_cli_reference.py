@@ -1,6 +1,7 @@
 """The reference of the command line keeps up with the commands."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,7 +12,9 @@ from tenure.cli.settings import KEYS
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 CLI = (DOCS / "cli.md").read_text(encoding="utf-8")
-HERE = [name for name in COMMANDS if name != "sim"]  # which has a page of its own
+# Which have pages of their own.
+ELSEWHERE = {"sim": ("cli-sim.md",), "plan": ("plan.md",), "lab": ("cli-lab.md", "cli-lab-raft.md")}
+HERE = [name for name in COMMANDS if name not in ELSEWHERE]
 
 
 def command(name: str) -> click.Command:
@@ -41,7 +44,19 @@ def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
     assert [option for option in sorted(options) if f"`{option}" not in said] == []
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_every_option_is_on_the_pages_of_its_command(name: str) -> None:
+    said = CLI.partition("\n## tenure ")[0] + "".join((DOCS / page).read_text() for page in ELSEWHERE[name])
+    whole = command(name)
+    parts = [whole]
+    if isinstance(whole, click.Group):
+        context = click.Context(whole)
+        parts += [part for part in map(partial(whole.get_command, context), whole.list_commands(context)) if part]
+    options = {option for part in parts for parameter in part.params for option in parameter.opts}
+    assert [option for option in sorted(options) if option.startswith("--") and f"`{option}" not in said] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_examples_in_its_help(name: str) -> None:
     help_text = command(name).help or ""
     assert "Examples:" in help_text
