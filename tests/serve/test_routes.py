@@ -9,7 +9,7 @@ from tenure.serve.answers import Fault
 from tenure.serve.api import ROUTES, TABLE
 from tenure.serve.openapi import document_of
 from tenure.serve.routes import Access
-from tests.serve.inside import inside
+from tests.serve.inside import BEARER, inside
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,18 @@ def test_names_may_have_slashes_in_them(method: str, path: str, name: str, found
 def test_what_is_no_path_is_not_found(path: str) -> None:
     with pytest.raises(Fault, match="404"):
         TABLE.find("GET", path)
+
+
+def test_a_stream_is_not_asked_for_by_head_which_would_have_no_end_but_that_of_a_candidacy() -> None:
+    async def main() -> None:
+        async with inside() as there, asyncio.timeout(10):
+            held = await there.wait((await there.stand("jobs", ttl_s=60, keep_s=60))["id"])
+            for path in ("/v1/events", f"/v1/candidacies/{held['id']}/stream"):
+                answer = await there.client.head(path, headers=BEARER)
+                assert (answer.status_code, answer.headers["allow"], answer.content) == (405, "GET", b"")
+            assert (await there.client.head("/leader/jobs")).status_code == 200
+
+    asyncio.run(main())
 
 
 def test_the_document_is_valid_and_describes_every_route_with_who_may_ask() -> None:

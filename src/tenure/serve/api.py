@@ -5,7 +5,7 @@ from typing import Final
 from tenure.serve import asking, probing, showing, standing, streaming
 from tenure.serve.candidacy import KEEP_MAX_S, KEEP_MIN_S, State
 from tenure.serve.fields import Field
-from tenure.serve.routes import Access, Route, Table
+from tenure.serve.routes import STREAM, Access, Route, Table
 
 WAIT_MAX_S: Final = 300.0
 _NAME_MAX: Final = 255
@@ -94,7 +94,7 @@ ROUTES: Final = (
         standing.stream,
         Access.TOKEN,
         answers={200: "Events.", **_GONE},
-        kind="text/event-stream",
+        kind=STREAM,
     ),
     Route(
         "DELETE",
@@ -162,7 +162,7 @@ ROUTES: Final = (
         streaming.events,
         query=(_OF, _SINCE),
         answers={200: "Events."},
-        kind="text/event-stream",
+        kind=STREAM,
     ),
     Route("GET", "/v1/board", "board", "All that the page shows.", showing.board),
     Route("GET", "/metrics", "metrics", "Metrics for Prometheus.", showing.metrics, kind="text/plain"),

@@ -19,6 +19,7 @@ from tenure.serve.fields import Field
 if TYPE_CHECKING:
     from tenure.serve.sidecar import Sidecar
 
+STREAM: Final = "text/event-stream"
 _MANY: Final = "+}"
 
 
@@ -72,6 +73,15 @@ class Route:
     kind: str = "application/json"
 
     @property
+    def methods(self) -> Sequence[str]:
+        """What it may be asked by.
+
+        No stream by HEAD: what has no body has no end here either. Its events would be read as the answer to the next request
+        of the connection, and its end would be that of a candidacy.
+        """
+        return ("GET", "HEAD") if self.method == "GET" and self.kind != STREAM else (self.method,)
+
+    @property
     def parts(self) -> list[str]:
         """The parts of its path."""
         return self.path.split("/")[1:]
@@ -93,9 +103,9 @@ class Table:
             found = _matched(parts, sent)
             if found is None:
                 continue
-            if route.method == method or (method == "HEAD" and route.method == "GET"):
+            if method in route.methods:
                 return route, {name: _decoded(value) for name, value in found.items()}
-            allowed += [route.method, "HEAD"] if route.method == "GET" else [route.method]
+            allowed += route.methods
         if allowed:
             allow = ", ".join(sorted(set(allowed)))
             raise Fault(405, "method-not-allowed", f"this takes {allow}", headers={"Allow": allow})
