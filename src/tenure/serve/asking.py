@@ -1,7 +1,7 @@
 """What is known of elections: as last seen, as the engine says now, and as it was; and the word that asks a leader to leave."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from tenure.errors import OutcomeUnknown, StoreError
@@ -12,6 +12,7 @@ from tenure.serve.probing import shown_incumbent
 from tenure.serve.routes import Call, Reply, told
 from tenure.stores.base import CanAskToResign, ElectionStatus
 
+Question = Callable[[], Coroutine[Any, Any, Any]]
 _WITHIN_S: Final = 5.0
 _LOOK_EVERY_S: Final = 0.1
 _TENURES: Final = 100  # of a history, unless more are asked for
@@ -21,7 +22,8 @@ async def elections(call: Call) -> Reply:
     """All of them, as last seen."""
     view = call.sidecar.view
     known = dict.fromkeys(sorted(call.sidecar.names())) | dict(view.statuses)
-    shown = [_shown(call, name, status) for name, status in sorted(known.items())]
+    clients = call.sidecar.register.clients()
+    shown = [_shown(call, name, status, clients[name]) for name, status in sorted(known.items())]
     return told(
         {
             "store": call.sidecar.store.store.address,
@@ -38,7 +40,8 @@ async def election(call: Call) -> Reply:
     name, view = call.path["election"], call.sidecar.view
     call.sidecar.check_known(name)
     seen = {"seen_s_ago": view.age_s, "trouble": view.trouble or None}
-    return told({**_shown(call, name, view.statuses.get(name)), **seen})
+    clients = call.sidecar.register.clients()[name]
+    return told({**_shown(call, name, view.statuses.get(name), clients), **seen})
 
 
 async def history(call: Call) -> Reply:
@@ -47,7 +50,7 @@ async def history(call: Call) -> Reply:
 
     name = call.path["election"]
     call.sidecar.check_known(name)
-    found = await _within(call, "history", look(call.sidecar.store, name))
+    found = await _within(call, "history", lambda: look(call.sidecar.store, name))
     tenures = [one.as_json() for one in found.tenures[-call.query.get("limit", _TENURES) :]]
     return told({"election": name, "tenures": tenures, "kept_here_only": found.folder is not None})
 
@@ -56,7 +59,7 @@ async def check(call: Call) -> Reply:
     """Whether the engine says that a token is the incumbent's."""
     name, token = call.body["election"], call.body["token"]
     call.sidecar.check_known(name)
-    incumbent = await _ask(call, "read", call.sidecar.store.store.read(name))
+    incumbent = await _ask(call, "read", lambda: call.sidecar.store.store.read(name))
     granted = incumbent is not None and incumbent.token == token
     return told({"election": name, "token": token, "granted": granted, "leader": shown_incumbent(incumbent)})
 
@@ -68,7 +71,7 @@ async def resign(call: Call) -> Reply:
     if not isinstance(store, CanAskToResign):
         fix = "End the leader's process by a signal, and it will resign."
         raise Fault(501, "cannot-ask", f"{store.address} cannot pass on such a request", fix=fix)
-    asked: Incumbent | None = await _ask(call, "ask_to_resign", store.ask_to_resign(name))
+    asked: Incumbent | None = await _ask(call, "ask_to_resign", lambda: store.ask_to_resign(name))
     wait_s = call.body.get("wait_s", 0.0)
     left = await _left_within(call, asked, wait_s) if asked is not None and wait_s else None
     return told({"election": name, "asked": shown_incumbent(asked), "left": left})
@@ -81,7 +84,7 @@ async def _left_within(call: Call, asked: Incumbent, wait_s: float) -> bool:
     while True:
         trouble: StoreError | None = None
         try:
-            incumbent = await _ask(call, "read", call.sidecar.store.store.read(asked.election))
+            incumbent = await _ask(call, "read", lambda: call.sidecar.store.store.read(asked.election))
         except StoreError as error:
             trouble = error
         else:
@@ -95,30 +98,33 @@ async def _left_within(call: Call, asked: Incumbent, wait_s: float) -> bool:
         await asyncio.sleep(min(_LOOK_EVERY_S, rest_s))
 
 
-async def _ask(call: Call, operation: str, question: Coroutine[Any, Any, Any]) -> Any:
+async def _ask(call: Call, operation: str, question: Question) -> Any:
     """Ask the engine, on the office's loop."""
-    return await _within(call, operation, run_there(call.sidecar.store.office, question))
+    return await _within(call, operation, lambda: run_there(call.sidecar.store.office, question()))
 
 
-async def _within(call: Call, operation: str, question: Coroutine[Any, Any, Any]) -> Any:
-    """Await an answer of the engine, within a bound, and no more of them at once than it can bear."""
+async def _within(call: Call, operation: str, question: Question) -> Any:
+    """Await an answer of the engine, within a bound, and no more of them at once than it can bear.
+
+    The bound is also that of waiting for one's turn: behind four thousand questions to an engine that hangs, somebody who asks a
+    leader to leave would be answered in twenty minutes.
+    """
     try:
-        async with call.sidecar.asking, asyncio.timeout(_WITHIN_S):
-            return await question
+        async with asyncio.timeout(_WITHIN_S), call.sidecar.asking:
+            return await question()
     except TimeoutError:
         address = call.sidecar.store.store.address
         raise OutcomeUnknown(address, operation, f"no answer within {_WITHIN_S:g} s") from None
 
 
-def _shown(call: Call, name: str, status: ElectionStatus | None) -> dict[str, Any]:
+def _shown(call: Call, name: str, status: ElectionStatus | None, clients: int) -> dict[str, Any]:
     sidecar = call.sidecar
-    candidacies, _ = sidecar.register.counted(name)
     held = sidecar.register.offices.held(name)
     here = {
         "leading": held is not None,
         "token": None if held is None else held.token,
-        "standing": sidecar.stands.stands(name) or candidacies > 0,
-        "clients": candidacies,
+        "standing": sidecar.stands.stands(name) or clients > 0,
+        "clients": clients,
     }
     if status is None:
         status = ElectionStatus(name, None, None, None, resign_asked=False, standbys=())

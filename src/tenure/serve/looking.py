@@ -6,6 +6,7 @@ Nothing is decided by it. Whoever is shown it is told how old it is.
 import asyncio
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
 from tenure.clock import Clock
@@ -22,6 +23,10 @@ _WITHIN_S: Final = 5.0  # An engine that has not answered in five seconds will n
 # much rest.
 _REST: Final = 9
 _NEAR_MAX: Final = 5
+# Comparing a name with ten thousand takes 0.2 s, in which nobody is answered, and probes are not limited: a load balancer that was
+# given a wrong name would be enough. So it is compared with those that begin and end like it, and so many names between two looks.
+_COMPARED_MAX: Final = 200
+_NEAR_PER_LOOK: Final = 5
 
 
 class View:
@@ -31,6 +36,7 @@ class View:
         self._clock = clock
         self.statuses: dict[str, ElectionStatus] = {}
         self._at_ns: int | None = None
+        self._near: dict[str, list[str]] = {}  # what was worked out since the last look
         self.trouble = "has not been asked yet"  # "": its last answer was a good one
 
     @property
@@ -42,10 +48,16 @@ class View:
         """Take note of what the engine said."""
         self.statuses = {status.election: status for status in statuses if _is_text(status)}
         self._at_ns, self.trouble = self._clock.now(), ""
+        self._near.clear()
 
     def near(self, name: str, also: Iterable[str] = ()) -> list[str]:
-        """Return the names that somebody who wrote ``name`` may have meant."""
-        return get_close_matches(name, {*self.statuses, *also}, n=_NEAR_MAX, cutoff=0.5)
+        """Return the names that somebody who wrote ``name`` may have meant; none, if that was asked of too many lately."""
+        if name not in self._near and len(self._near) < _NEAR_PER_LOOK:
+            known = {*self.statuses, *also}
+            if len(known) > _COMPARED_MAX:
+                known = set(nlargest(_COMPARED_MAX, known, key=lambda one: _alike(one, name)))
+            self._near[name] = get_close_matches(name, known, n=_NEAR_MAX, cutoff=0.5)
+        return self._near.get(name, [])
 
 
 class Looker:
@@ -88,6 +100,13 @@ async def _listed(store: Store, ours: Iterable[str]) -> list[ElectionStatus]:
     if isinstance(store, CanList):
         return await store.elections()
     return [ElectionStatus(name, await store.read(name), None, None, resign_asked=False, standbys=()) for name in ours]
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many letters two names have in common at their beginnings and ends."""
+    first = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+    last = next((at for at, (a, b) in enumerate(zip(one[::-1], other[::-1], strict=False)) if a != b), len(one))
+    return first + last
 
 
 def _is_text(status: ElectionStatus) -> bool:

@@ -27,7 +27,7 @@ async def standby(call: Call) -> Reply:
     """200 while this sidecar stands for the election and another holds the office."""
     election, sidecar = call.path["election"], call.sidecar
     if sidecar.register.offices.held(election) is None and (
-        sidecar.stands.stands(election) or sidecar.register.counted(election)[0]
+        sidecar.stands.stands(election) or sidecar.register.stands(election)
     ):
         return told({"standing": True, **seen(call, election)})
     sidecar.check_known(election)

@@ -1,6 +1,7 @@
 """All candidacies that are held for clients, by their ids."""
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from typing import Final
 
@@ -59,10 +60,13 @@ class Register:
         """Return the elections that somebody stands in here, or did a minute ago: the store may not have been looked at since."""
         return {one.standing.name for one in self._known.values()}
 
-    def counted(self, election: str) -> tuple[int, int]:
-        """Return how many stand in an election here, and how many of them lead."""
-        here = [one for one in self._known.values() if one.standing.name == election and not one.over]
-        return len(here), sum(one.valid_for_s > 0 for one in here)
+    def clients(self) -> Counter[str]:
+        """Return how many stand in each election here: of all at once, as asking for each would look at all for each."""
+        return Counter(one.standing.name for one in self._known.values() if not one.over)
+
+    def stands(self, election: str) -> bool:
+        """Whether anybody stands or leads there."""
+        return any(one.standing.name == election and not one.over for one in self._known.values())
 
     async def close(self, within_s: float) -> None:
         """Tell every client to stop, and return when all is released; after ``within_s`` without waiting for anybody."""
