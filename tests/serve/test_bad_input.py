@@ -132,6 +132,21 @@ def test_who_asks_too_often_is_told_when_to_come_again_and_probes_are_never_refu
     asyncio.run(main())
 
 
+def test_who_has_the_token_is_not_refused_for_what_others_at_its_address_ask() -> None:
+    async def main() -> None:
+        async with inside(rate_per_s=2.0) as there:
+            stood = await there.stand()
+            wrong = {"Authorization": "Bearer wrong"}
+            beat = f"/v1/candidacies/{stood['id']}/heartbeat"
+            assert 429 in {(await there.client.get("/v1/elections")).status_code for _ in range(8)}
+            assert 429 in {(await there.client.post(beat, headers=wrong)).status_code for _ in range(30)}
+            assert (await there.client.post(beat, headers=BEARER)).status_code == 200
+            # It has a rate all the same.
+            assert 429 in {(await there.client.post(beat, headers=BEARER)).status_code for _ in range(8)}
+
+    asyncio.run(main())
+
+
 def test_who_guesses_tokens_is_slowed_down() -> None:
     async def main() -> None:
         async with inside() as there:

@@ -47,9 +47,12 @@ class Api:
         route, path = TABLE.find(scope["method"], scope["raw_path"].decode("ascii", "replace"))
         if route.access is not Access.PROBE:
             client = scope["client"][0] if scope.get("client") else ""
-            self._rate.spend(client)
             if route.access is Access.TOKEN:
                 self._bearer.check(headers.get(b"authorization"), client)
+                # Who has the token is counted apart. Anybody on this machine, and any page in a browser there, can ask so often that
+                # nothing is left for its address; the heartbeats of a leader would be refused, and its office lost.
+                client = f"{client} with a token"
+            self._rate.spend(client)
         query = query_of(route.query, scope["query_string"]) if route.query else {}
         body = {} if route.body is None else body_of(route.body, await read_body(headers, receive))
         return await route.handler(Call(self._sidecar, path, query, body, scope, receive, send))
