@@ -96,6 +96,7 @@ def test_however_long_names_are_a_log_is_far_from_what_a_store_takes() -> None:
         b'{"format":1,"tenures":[{"t":7,"h":"a","b":Infinity}]}',
         b'{"format":1,"tenures":[{"t":7,"h":8,"b":1}]}',
         b'{"format":1,"tenures":[{"t":7,"h":"a","b":1,"w":[1]}]}',
+        b'{"format":1,"tenures":[{"t":7,"h":"a","b":1%s}]}' % (b"0" * 400),
         b"\xff",
         b"[" * 100_000,
     ],

@@ -130,7 +130,10 @@ def dumped(log: Log) -> bytes:
 
 
 def loaded(election: str, text: bytes | None) -> Log:
-    """Return the log of a document. Raises ConfigError for one that no ``dumped`` of this version has made."""
+    """Return the log of a document. Raises ConfigError for one that no ``dumped`` of this version has made.
+
+    Whatever is in it: an instant of four hundred digits would end the thread that records.
+    """
     if text is None:
         return ()
     try:
@@ -138,7 +141,7 @@ def loaded(election: str, text: bytes | None) -> Log:
         if found["format"] != _FORMAT:
             raise _unknown_form(election)
         return tuple(sorted((_unpacked(one) for one in found["tenures"]), key=lambda record: record.key))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise _unknown_form(election) from error
 
 
