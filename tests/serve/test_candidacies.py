@@ -5,6 +5,7 @@ import asyncio
 import httpx
 
 from tenure.election import Election
+from tenure.errors import Reason
 from tenure.office.tenure import Tenure
 from tests.serve.inside import BEARER, Inside, inside
 
@@ -94,6 +95,20 @@ def test_a_tenure_that_the_store_ends_is_lost_and_never_comes_back_under_the_sam
     asyncio.run(main())
 
 
+def test_nothing_more_is_promised_from_when_the_office_knows_that_a_tenure_has_to_stop() -> None:
+    async def main() -> None:
+        async with inside() as there:
+            stood = await there.wait((await there.stand(keep_s=5, ttl_s=60))["id"])
+            one = there.sidecar.register.get(str(stood["id"]))
+            until = one._promised_until
+            assert one._tenure is not None
+            one._tenure._term.held.reason = Reason.DEPOSED  # It is told on another thread, and here a moment later.
+            assert one.as_json()["state"] == "leading"
+            assert one._promised_until == until
+
+    asyncio.run(main())
+
+
 def test_who_is_asked_to_leave_is_told_first_and_the_office_waits_until_it_has_stopped() -> None:
     async def main() -> None:
         async with inside() as there:
@@ -168,6 +183,9 @@ def test_leaving_tells_clients_first_and_waits_until_they_stopped_or_what_they_w
             leaving = asyncio.create_task(there.sidecar.register.close(20.0))
             lost = await there.wait(quick["id"], "leading")
             assert (lost["state"], lost["reason"]) == ("lost", "shutdown")
+            # Who stops is sent nobody any more, although the office is not free yet.
+            assert (await there.client.get("/leader/quick")).status_code == 503
+            assert await Election(there.opened, "quick").incumbent() is not None
             await delete(there, quick["id"])
             assert await Election(there.opened, "quick").incumbent() is None
             assert await Election(there.opened, "slow").incumbent() is not None

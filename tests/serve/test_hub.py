@@ -21,7 +21,7 @@ class FakePipe:
 
     def __init__(self) -> None:
         self.written = b""
-        self.pending, self.aborted = 0, False
+        self.pending, self.aborted, self.is_cut_off = 0, False, False
 
     def write(self, content: bytes) -> None:
         self.written += content

@@ -101,7 +101,8 @@ class Candidacy:
         now = self._clock.now()
         # Half of the grace is ours, to release in: what is promised to the last moment would be an overstay.
         until_s = self._tenure.remaining - self.standing.timing.grace_ns / 2e9
-        if self.state is not State.LEADING:
+        # The office knows a moment before us that a tenure has to stop, and from then on nothing more is promised.
+        if self.state is not State.LEADING or self._tenure.reason is not None:
             return max(0.0, min(until_s, (self._promised_until - now) / 1e9))
         return max(0.0, until_s if self._streams else min(until_s, (self._deadline - now) / 1e9))
 
@@ -109,6 +110,8 @@ class Candidacy:
         """Stand; ``when_over`` is called when everything was released."""
         self.alive()
         self._task = asyncio.create_task(self._run(), name=f"candidacy {self.standing.name}")
+        # One that was cancelled before it had run at all has said nothing of its end.
+        self._task.add_done_callback(lambda _: self._become(State.ENDED, self._why or "cancelled"))
         self._task.add_done_callback(lambda _: when_over())
 
     def alive(self) -> None:
@@ -167,19 +170,25 @@ class Candidacy:
         """Take note that a connection is open whose end is the client's."""
         self._streams += 1
 
-    def stream_closed(self) -> None:
-        """Take note that one is closed. The last one ends the tenure."""
+    def stream_closed(self, *, is_cut_off: bool = False) -> None:
+        """Take note that one is closed. The last one ends the tenure: at once, if it was the client that closed it.
+
+        ``is_cut_off``: nobody closed it, but the network carries nothing any more. Then the client may live, and believe what it was
+        last told until that is over.
+        """
         self._streams -= 1
-        if not self._streams:
+        if not self._streams and is_cut_off:
+            self._deadline = max(self._deadline, self._promised_until)  # Who has a stream sends no other sign of life.
+            self.dismiss("client-gone")
+        elif not self._streams:
             self.resign("client-gone")
 
     async def _run(self) -> None:
         try:
             async with _Stay(self.standing, self._wait_s) as tenure:
                 self._tenure, self._token, self._fence = tenure, tenure.token, tenure.fence
-                with self._offices.holding(tenure):
-                    self._become(State.LEADING)
-                    await self._work(tenure)
+                self._become(State.LEADING)
+                await self._work(tenure)
         except asyncio.CancelledError:  # It resigned while it waited. Whoever ends the loop gets the same.
             self._become(State.ENDED, self._why or "cancelled")
         except Taken:
@@ -198,7 +207,8 @@ class Candidacy:
     async def _work(self, tenure: Tenure) -> None:
         """Be the body: until the client goes, or the tenure does, which cancels this."""
         try:
-            await self._stop.wait()
+            with self._offices.holding(tenure):  # Not while the client stops: who is sent there would be turned away.
+                await self._stop.wait()
         finally:
             if not self._let_go.is_set():
                 reason = tenure.reason or Reason.RESIGNED

@@ -41,6 +41,8 @@ class Event:
 class Pipe(Protocol):
     """A connection, below the server's own way of writing to it."""
 
+    is_cut_off: bool  # whether it has ended without a word of the client's
+
     def write(self, content: bytes, /) -> None:
         """Write, now or when there is room. Never waits."""
         ...

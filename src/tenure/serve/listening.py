@@ -4,7 +4,7 @@ import os
 import socket
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ class Place:
     host: str = ""
     port: int = 0
     path: str = ""
+    made: tuple[int, int, int] | None = field(default=None, compare=False)  # which file the socket is
 
     @property
     def is_private(self) -> bool:
@@ -66,7 +67,7 @@ def listen(place: Place) -> tuple[socket.socket, Place]:
     """Return a socket that listens there, and where that is: port 0 is any that is free. Raises ConfigError."""
     try:
         if place.path:
-            return _listen_unix(place.path), place
+            return _listen_unix(place.path), replace(place, made=_file_at(place.path))
         found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
         opened = socket.socket(family, kind, protocol)
@@ -89,10 +90,15 @@ def listen(place: Place) -> tuple[socket.socket, Place]:
 
 
 def forget(place: Place) -> None:
-    """Remove the file of a unix socket."""
-    if place.path:
-        with suppress(OSError):
+    """Remove the file of a unix socket, unless it is somebody else's: a sidecar that was started while this one was leaving."""
+    with suppress(OSError):
+        if place.path and place.made == _file_at(place.path):
             Path(place.path).unlink()
+
+
+def _file_at(path: str) -> tuple[int, int, int]:
+    found = Path(path).lstat()
+    return found.st_dev, found.st_ino, found.st_mtime_ns  # The number alone is given to the next one at once.
 
 
 def _listen_unix(path: str) -> socket.socket:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from tenure.office.opened import OpenStore
 from tenure.serve.answers import Receive, Scope, Send
@@ -33,25 +33,47 @@ _FILES_BESIDES: Final = 256
 
 
 class _Protocol(H11Protocol):
-    """One connection. Uvicorn itself waits for the head of a request for ever."""
+    """One connection. Uvicorn itself waits for the head of a request for ever, the first as any later one."""
 
-    _overdue: asyncio.TimerHandle | None = None
+    _overdue: asyncio.TimerHandle | None = None  # runs while a request is awaited of which something has come
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.app = partial(_with_pipe, self.app, self)
+        self.is_cut_off = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._overdue = self.loop.call_later(_HEAD_WITHIN_S, self._late)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # It has ended the time that a connection may be idle, also for the half of a second request, or of a body that
+        # nobody has waited for.
+        if self._is_answering:
+            self._expect_no_more()
+        elif self._overdue is None:
+            self._overdue = self.loop.call_later(_HEAD_WITHIN_S, self._late)
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
+        self._expect_no_more()
+        # Whose process is gone has its connection closed or reset; who cannot be reached any more has not, and may be well.
+        self.is_cut_off = exc is not None and not isinstance(exc, ConnectionError)
         super().connection_lost(exc)
 
+    @property
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _expect_no_more(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
     def _late(self) -> None:
-        if self.cycle is None:
+        self._overdue = None
+        if not self._is_answering:
             self.transport.abort()
 
     def write(self, content: bytes) -> None:

@@ -12,7 +12,7 @@ from tenure.serve.candidacy import KEEP_S, SHUTDOWN, Candidacy, State
 from tenure.serve.hub import BEAT_S, block_of
 from tenure.serve.probing import seen
 from tenure.serve.routes import Call, Reply, told
-from tenure.serve.streaming import begin_stream, first_of, send_block, when_gone
+from tenure.serve.streaming import begin_stream, first_of, pipe_of, send_block, when_gone
 from tenure.stores.base import Store
 from tenure.timing import Timing
 
@@ -57,7 +57,7 @@ async def resign(call: Call) -> Reply:
 
 async def stream(call: Call) -> None:
     """Tell a client how it stands for as long as it listens; its candidacy ends with the connection."""
-    one = call.sidecar.register.get(call.path["id"])
+    one, pipe = call.sidecar.register.get(call.path["id"]), pipe_of(call)
     one.stream_opened()
     try:
         await begin_stream(call.send)
@@ -77,7 +77,7 @@ async def stream(call: Call) -> None:
         finally:
             gone.cancel()
     finally:
-        one.stream_closed()
+        one.stream_closed(is_cut_off=pipe is not None and pipe.is_cut_off)
     await call.send({"type": "http.response.body", "body": b""})
 
 

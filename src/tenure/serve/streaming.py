@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable
 
 from tenure.serve.answers import Receive, Send
+from tenure.serve.hub import Pipe
 from tenure.serve.routes import Call
 
 PIPE = "tenure.pipe"  # the connection itself, as the hub has it, among the extensions of a request; our server has it
@@ -15,7 +16,7 @@ async def events(call: Call) -> None:
     hub, scope = call.sidecar.hub, call.scope
     headers = dict(scope["headers"])
     last_id = call.query.get("last_event_id") or headers.get(b"last-event-id", b"").decode("latin-1") or None
-    pipe = scope.get("extensions", {}).get(PIPE)
+    pipe = pipe_of(call)
     client = hub.join(frozenset(call.query.get("election", ())), last_id, pipe)
     gone = asyncio.create_task(when_gone(call.receive))
     gone.add_done_callback(lambda _: client.wake(gone=True))
@@ -44,6 +45,12 @@ async def events(call: Call) -> None:
         hub.clients.discard(client)
         gone.cancel()
     await call.send({"type": "http.response.body", "body": b""})
+
+
+def pipe_of(call: Call) -> Pipe | None:
+    """Return the connection of a request, if the server has it for us."""
+    found: Pipe | None = call.scope.get("extensions", {}).get(PIPE)
+    return found
 
 
 async def begin_stream(send: Send) -> None:
