@@ -121,8 +121,9 @@ class Candidacy:
 
     def as_json(self) -> dict[str, object]:
         """Return what the client is told, which is a promise from now on."""
+        now = self._clock.now()  # Before the rest is worked out: what is left must not grow by having been asked for.
         self.told, valid_for_s = self.state, self.valid_for_s
-        self._promised_until = max(self._promised_until, self._clock.now() + int(valid_for_s * 1e9))
+        self._promised_until = max(self._promised_until, now + int(valid_for_s * 1e9))
         return {
             "id": self.id,
             "kind": self.kind,
