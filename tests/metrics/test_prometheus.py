@@ -141,6 +141,28 @@ def test_a_fact_that_was_missed_is_made_up_for_by_the_next_one(told: Telling) ->
     assert (told.of("leader"), told.of("waiting")) == (0, 1)
 
 
+def test_one_that_is_never_heard_of_again_leads_no_longer_than_a_lease_can_last(told: Telling) -> None:
+    bid = Bid("jobs", ADA, 1, 8 * SECOND_NS)
+    told(what.Stood(8 * SECOND_NS))
+    told(what.Elected(Token(1), 0))
+    told(what.Renewed([bid], SECOND_NS, 0), at_s=10, of_store=True)
+    told.passes(15)
+    assert (told.of("leader"), told.store("elections", state="leading")) == (1, 1)
+    told.passes(2)  # Of ten thousand that left at once, nobody has heard this one.
+    told.metrics.saw([_status("jobs", 2, BOB, waiting=0)], STORE)
+    assert (told.of("leader"), told.of("leaders_seen"), told.store("elections", state="leading")) == (0, 1, 0)
+    told(what.Renewed([bid], SECOND_NS, 0), at_s=30, of_store=True)  # It was renewals that were missed.
+    assert told.of("leader") == 1
+
+
+def test_a_body_that_hangs_leads_for_as_long_as_it_does(told: Telling) -> None:
+    told(what.Stood(8 * SECOND_NS))
+    told(what.Elected(Token(1), 0))
+    told(what.Overstayed(Token(1), 0), at_s=8)
+    told.passes(1000)
+    assert (told.of("leader"), told.of("overstay_seconds_total")) == (1, 1000)
+
+
 def test_two_candidates_of_one_process_are_one_election(told: Telling) -> None:
     told(what.Elected(Token(1), 0))
     told(what.Stood(SECOND_NS), holder=BOB)

@@ -117,10 +117,10 @@ class Book:
                 if one.shown_as is not OTHERS:
                     self._to.forget(*one.shown)
 
-    def _stood(self, fact: Fact, _: what.Stood) -> None:
+    def _stood(self, fact: Fact, stood: what.Stood) -> None:
         candidate = self._candidate(fact)[1]
         candidate.leads_no_more()
-        candidate.asking_since = fact.at_ns
+        candidate.asking_since, candidate.ttl_ns = fact.at_ns, stood.ttl_ns
 
     def _waiting(self, fact: Fact, waiting: what.Waiting) -> None:
         one, candidate = self._candidate(fact)
@@ -155,7 +155,7 @@ class Book:
                 self._to.observe(metric, (fact.at_ns - since) / 1e9, (one.shown_at,))
         candidate.asking_since = candidate.free_since = None
         candidate.elected_at, candidate.elected_at_s, candidate.token = fact.at_ns, fact.at_s, elected.token
-        one.token = max(one.token, elected.token)
+        candidate.renewed_at, one.token = fact.at_ns, max(one.token, elected.token)
         self._to.count(of.ELECTED, 1, one.shown)
 
     def _renewed(self, fact: Fact, renewed: what.Renewed) -> None:
@@ -168,8 +168,10 @@ class Book:
         for bid in renewed.bids:  # Ten thousand at a heartbeat: no more than two lookups for each.
             one = known.get(bid.election)
             candidate = one and one.candidates.get(bid.holder)
-            if candidate and (candidate.margin_least_ns is None or margin_ns < candidate.margin_least_ns):
-                candidate.margin_least_ns = margin_ns
+            if candidate:
+                candidate.renewed_at, candidate.ttl_ns = fact.at_ns, bid.ttl_ns
+                if candidate.margin_least_ns is None or margin_ns < candidate.margin_least_ns:
+                    candidate.margin_least_ns = margin_ns
 
     def _overstayed(self, fact: Fact, overstayed: what.Overstayed) -> None:
         one, candidate = self._candidate(fact)

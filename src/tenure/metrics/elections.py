@@ -18,6 +18,8 @@ OTHERS: Final = "/others"  # No election is called so: names have no empty part 
 GONE_AFTER_NS: Final = 5 * 60 * 10**9
 # How old a picture of a store may be: without one the queue is not known, and an old one would look like a queue that stands.
 SEEN_FOR_NS: Final = 60 * 10**9
+# For how many ttl an office is believed in without a renewal. None is held for one; the other is for facts that are under way.
+_LEASES_MAX: Final = 2
 # An examination holds an election of its own, and is made less often.
 EXAMINED_FOR_NS: Final = 15 * 60 * 10**9
 
@@ -33,8 +35,20 @@ class Candidate:
     elected_at: int | None = None  # None: it does not lead
     elected_at_s: float = 0.0
     token: int = 0
+    ttl_ns: int | None = None
+    renewed_at: int = 0  # or elected, whichever was later
     margin_least_ns: int | None = None
     overdue_since: int | None = None  # when the validity ended that its body has outlived
+
+    def leads(self, now: int) -> bool:
+        """Say whether it leads, as far as is known.
+
+        Of one that left and withdrew nothing more comes, and both may have been missed: it would lead for ever, beside everybody
+        who was elected after it.
+        """
+        if self.elected_at is None or self.overdue_since is not None or self.ttl_ns is None:
+            return self.elected_at is not None
+        return now - self.renewed_at <= _LEASES_MAX * self.ttl_ns
 
     def leads_no_more(self) -> None:
         """Forget the tenure; called with every fact that no leader has, since the one that says so may have been missed."""
@@ -60,10 +74,9 @@ class OneElection:
         """What it is counted under."""
         return self.shown_at, self.shown_as
 
-    @property
-    def leaders(self) -> list[Candidate]:
+    def leaders(self, now: int) -> list[Candidate]:
         """Who of this process leads: one, unless a body has outlived its tenure and another of its own process is elected."""
-        return [one for one in self.candidates.values() if one.elected_at is not None]
+        return [one for one in self.candidates.values() if one.leads(now)]
 
     def seen_lately(self, now: int) -> ElectionStatus | None:
         """Return what the store said of it, unless that is old."""
@@ -148,9 +161,9 @@ def queue_position(one: OneElection, status: ElectionStatus) -> int | None:
     return None
 
 
-def leaders_seen(one: OneElection, status: ElectionStatus) -> int:
+def leaders_seen(one: OneElection, status: ElectionStatus, now: int) -> int:
     """Return how many lead, by the store's word and by their own."""
-    leading = {candidate.holder for candidate in one.leaders}
+    leading = {candidate.holder for candidate in one.leaders(now)}
     if status.incumbent is not None:
         leading.add(status.incumbent.holder)
     return len(leading)

@@ -18,7 +18,7 @@ def gauges(book: Book, now: int) -> dict[Metric, Values]:
     states: Counter[Labels] = Counter()
     for one in book.elections:
         if one.candidates:
-            states[one.shown_at, _state(one)] += 1
+            states[one.shown_at, _state(one, now)] += 1
         if one.shown_as is OTHERS:
             continue
         stood_in, seen = _of_candidates(one, shown, now), _of_the_store(one, shown, now)
@@ -43,14 +43,14 @@ def gauges(book: Book, now: int) -> dict[Metric, Values]:
 _STATES = ("leading", "waiting")
 
 
-def _state(one: OneElection) -> str:
-    return _STATES[not one.leaders]
+def _state(one: OneElection, now: int) -> str:
+    return _STATES[not one.leaders(now)]
 
 
 def _of_candidates(one: OneElection, shown: dict[Metric, Values], now: int) -> bool:
     if not one.candidates and (one.gone_at is None or now - one.gone_at > GONE_AFTER_NS):
         return False
-    labels, leaders = (one.store, one.name), one.leaders
+    labels, leaders = (one.store, one.name), one.leaders(now)
     shown[of.LEADER].append((labels, float(bool(leaders))))
     shown[of.WAITING].append((labels, float(bool(one.candidates) and not leaders)))
     if leaders:
@@ -66,7 +66,7 @@ def _of_the_store(one: OneElection, shown: dict[Metric, Values], now: int) -> bo
     if status is None:
         return False
     labels = one.store, one.name
-    shown[of.LEADERS_SEEN].append((labels, leaders_seen(one, status)))
+    shown[of.LEADERS_SEEN].append((labels, leaders_seen(one, status, now)))
     shown[of.STANDBYS].append((labels, len(status.standbys)))
     if (position := queue_position(one, status)) is not None:
         shown[of.QUEUE_POSITION].append((labels, position))
@@ -76,7 +76,7 @@ def _of_the_store(one: OneElection, shown: dict[Metric, Values], now: int) -> bo
 def growing(book: Book, now: int) -> Iterator[tuple[Metric, Labels, float]]:
     """Return what is to be added to counters for what has begun and not ended: a body that hangs has no end to be counted at."""
     for one in book.elections:
-        for leader in one.leaders:
+        for leader in one.leaders(now):
             if leader.overdue_since is not None:
                 yield of.OVERSTAY, one.shown, max(0, now - leader.overdue_since) / 1e9
     for store, since in book.lost_since.items():
