@@ -17,6 +17,7 @@ from tenure.office.thread import Office
 from tenure.office.updating import read
 from tenure.stores.base import CanKeepDocuments, Store, Traits
 
+_LOOKS_MAX: Final = 3  # Who changes hands faster than this is looked at in vain.
 _SAY_WITHIN_S: Final = 0.25  # A write takes a hundredth of a second in most engines.
 
 
@@ -52,19 +53,37 @@ class Answer:
     log: Log | None  # None: it keeps none
     incumbent: Incumbent | None
 
+    @property
+    def silent(self) -> tuple[int, str] | None:
+        """Which tenure is not in office any more and has not said how it ended; None: there is none."""
+        last = self.log[-1] if self.log else None
+        if last is None or last.ended_s is not None:
+            return None
+        return None if self.incumbent is not None and self.incumbent.token == last.token else last.key
+
 
 async def ask(store: Store, election: str) -> Answer:
     """Ask the store, on the office's loop."""
     check_name(election)
     if not isinstance(store, CanKeepDocuments):
         return Answer(election, None, await store.read(election))
-    log = await _log(store, election)
-    incumbent = await store.read(election)
-    if log and log[-1].ended_s is None and (incumbent is None or incumbent.token != log[-1].token):
-        # It has just left, or vanished. Who leaves says so a moment after the office is free.
+    answer = await _look(store, election)
+    for _ in range(_LOOKS_MAX):
+        silent = answer.silent
+        if silent is None:
+            break
+        # It may have just left: who does says so a moment after the office is free. Both are asked for again then. Another may
+        # have come meanwhile, of whom the store had said nothing yet, and who has not vanished.
         await asyncio.sleep(_SAY_WITHIN_S)
-        log = await _log(store, election)
-    return Answer(election, log, incumbent)
+        answer = await _look(store, election)
+        if answer.silent == silent:
+            break
+    return answer
+
+
+async def _look(store: Store, election: str) -> Answer:
+    log = await _log(store, election)
+    return Answer(election, log, await store.read(election))
 
 
 async def _log(store: Store, election: str) -> Log:
