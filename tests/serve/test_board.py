@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tenure.apps.history.told import Clocks, Span, TenureRecord
+from tenure.apps.history.records import Record
+from tenure.apps.history.told import Clocks, Span, TenureRecord, told
 from tenure.errors import Reason
 from tenure.facts.kinds import (
     Elected,
@@ -22,6 +23,7 @@ from tenure.facts.kinds import (
 from tenure.model import Token
 from tenure.serve.board import Board
 from tenure.serve.board_page import HEADERS, asset, names
+from tests.history.making import TRAITS
 from tests.serve.boards import STORE, TTL_S, board, crowded, fact, holder, renewed, status
 
 ADA, BOB, EVE = holder("ada"), holder("bob"), holder("eve")
@@ -175,6 +177,15 @@ def test_a_record_tells_of_tenures_before_anybody_looked() -> None:
     first, second = row(made)["timeline"]
     assert (first["holder"], first["reason"], first["margin_min_s"]) == (str(EVE), "vanished", 0.4)
     assert (second["gap_s"], second["from"]) == (12.0, "2027-01-15T07:59:00.000+00:00")
+
+
+@pytest.mark.parametrize("at_s", [1e300, -1e300, 1e12])
+def test_a_year_that_no_calendar_has_is_on_record_and_the_rest_is_shown(at_s: float) -> None:
+    made = led()
+    log = (Record(6, str(EVE), at_s, ended_s=at_s, reason="resigned"), Record(7, str(ADA), T0_S))
+    made.recorded("jobs", told("jobs", log, TRAITS, None, T0_S))
+    (shown,) = made.changes()["elections"]
+    assert [(one["token"], one["from"] is None) for one in shown["timeline"]] == [(6, True), (7, False)]
 
 
 def test_refused_writes_are_marks_of_the_one_election_that_has_had_both_tokens() -> None:

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 import pytest
 
 from tenure.clock import BootClock
-from tenure.serve import asking, looking
+from tenure.serve import asking, looking, sidecar
+from tenure.serve.board import Board
 from tenure.serve.looking import View
 from tenure.serve.register import Register
 from tenure.stores.base import ElectionStatus
@@ -84,3 +85,30 @@ def test_who_waits_for_its_turn_to_ask_an_engine_that_hangs_is_answered_as_well(
             assert (answer.status_code, answer.json()["error"]) == (503, "store-unavailable")
 
     asyncio.run(main())
+
+
+def test_one_mistake_does_not_have_the_page_stand_still(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sidecar, "_AGAIN_AFTER_S", 0.0)
+    told = asyncio.Event()
+    changes = Board.changes
+    mistakes = [ZeroDivisionError("redis://:secret@h1")]
+
+    def failing(board: Board) -> dict[str, object]:
+        if mistakes:
+            raise mistakes.pop()
+        told.set()
+        return changes(board)
+
+    monkeypatch.setattr(Board, "changes", failing)
+
+    async def main() -> None:
+        async with inside() as there, asyncio.timeout(10):
+            await there.stand()
+            await told.wait()
+
+    asyncio.run(main())
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "tenure.serve"]
+    assert "_show has failed" in said
+    assert "secret" not in said

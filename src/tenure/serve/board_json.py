@@ -1,8 +1,8 @@
 """A board as JSON has it: instants in UTC, durations in seconds, who is whom as text. Pure."""
 
-from datetime import UTC, datetime
 from typing import Any
 
+from tenure.apps.history.told import instant
 from tenure.serve.board_judging import State, Verdict
 from tenure.serve.board_rows import Row
 from tenure.serve.board_timeline import Stint
@@ -95,5 +95,5 @@ def stint_json(stint: Stint) -> dict[str, Any]:
 
 
 def iso(at_s: float | None) -> str | None:
-    """Return an instant of the wall clock, as facts spell it."""
-    return None if at_s is None else datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
+    """Return an instant of the wall clock, as facts spell it. It may be one that another machine has put on record."""
+    return instant(at_s)

@@ -1,16 +1,17 @@
 """What one sidecar consists of, and how it begins and ends. Lives on the loop of its server."""
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
 from tenure.apps.history.reading import read_history
 from tenure.apps.history.recorder import Recorder, keep
 from tenure.election import Election
-from tenure.errors import TenureError
+from tenure.errors import TenureError, redact
 from tenure.facts import subscribe
 from tenure.facts.kinds import Fact, as_json
 from tenure.metrics import Prometheus
@@ -26,6 +27,8 @@ from tenure.serve.setup import Setup
 from tenure.stores.examining import CanSeeMembers
 from tenure.stores.judging import judge_members
 
+_LOG: Final = logging.getLogger("tenure.serve")
+_AGAIN_AFTER_S: Final = 1.0
 _LATELY_S: Final = 3 * LOOK_EVERY_S + 5.0  # Three looks, of which one took as long as it may.
 _BOARD_EVERY_S: Final = 0.25
 _MEMBERS_EVERY_S: Final = 10.0  # Each is asked on a connection of its own, which an engine feels if it is often.
@@ -55,6 +58,7 @@ class Sidecar:
         self._tasks: list[asyncio.Task[None]] = []
         self._heard: deque[Fact] = deque()
         self._board_due = False
+        self._remembered: set[str] = set()
         self._recorder: Recorder | None = None
         self._closing: asyncio.Task[None] | None = None
         self.register.stood_in.update(setup.stand)
@@ -95,8 +99,8 @@ class Sidecar:
             self._recorder = keep(self.store, elections=self.register.stood_in).__enter__()
         self._subscriptions = [subscribe(self.metrics), subscribe(self._hear)]
         self.stands.start()
-        for forever in (self._looker.run(), self._beat(), self._show(), self._remember(), self._count_members()):
-            self._tasks.append(asyncio.create_task(_ended(forever)))
+        for forever in (self._looker.run, self._beat, self._show, self._remember, self._count_members):
+            self._tasks.append(asyncio.create_task(_kept_up(forever)))
 
     async def close(self) -> None:
         """Give up every office, of which clients are told first, and end. A second call waits for the first."""
@@ -160,7 +164,7 @@ class Sidecar:
 
     async def _remember(self) -> None:
         """Read what is on record of each election, once, when it is first seen: what happened before this process began."""
-        read: set[str] = set()
+        read = self._remembered
         while True:
             await asyncio.sleep(_REMEMBER_EVERY_S)
             name = next((name for name in self.view.statuses if name not in read), None)
@@ -187,9 +191,20 @@ class Sidecar:
                     self.hub.publish("board", changes, None)
 
 
-async def _ended(forever: Coroutine[Any, Any, None]) -> None:
-    """Run what ends by being cancelled, which is no failure."""
+async def _kept_up(forever: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run what ends by being cancelled, which is no failure. One that fails is begun anew.
+
+    What is shown comes from others: records, names, addresses. One of them that nobody has thought of would otherwise have the page
+    stand still, and look as if nothing happened any more.
+    """
     try:
-        await forever
+        while True:
+            try:
+                await forever()
+            except Exception as error:  # noqa: BLE001  (a mistake of ours, and the rest goes on)
+                _LOG.error("%s has failed, and is begun anew: %s", forever.__name__, redact(repr(error)))
+                await asyncio.sleep(_AGAIN_AFTER_S)
+            else:
+                return
     except asyncio.CancelledError:
         return

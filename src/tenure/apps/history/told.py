@@ -82,11 +82,11 @@ class TenureRecord:
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name in {"began_s", "ended_s"}:
-                shown[one.name.removesuffix("_s") + "_at"] = _instant(value)
+                shown[one.name.removesuffix("_s") + "_at"] = instant(value)
                 shown[one.name] = _rounded(value)
             elif one.name == "ended_between":
-                shown["ended_after"] = None if value is None else _instant(value.least_s)
-                shown["ended_before"] = None if value is None else _instant(value.most_s)
+                shown["ended_after"] = None if value is None else instant(value.least_s)
+                shown["ended_before"] = None if value is None else instant(value.most_s)
                 shown["ended_clocks"] = None if value is None else value.clocks.value
             elif one.name == "gap":
                 shown["gap_s"] = _rounded(self.gap_s)
@@ -231,7 +231,8 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
-def _instant(at_s: float | None) -> str | None:
+def instant(at_s: float | None) -> str | None:
+    """Return an instant of the wall clock in UTC; None: it is not known, or no year that a calendar has."""
     if at_s is None:
         return None
     try:
