@@ -29,6 +29,8 @@ from tenure.stores.judging import judge_members
 
 _LOG: Final = logging.getLogger("tenure.serve")
 _AGAIN_AFTER_S: Final = 1.0
+# What a value that nobody has thought of may raise.
+_BY_A_VALUE: Final = (ArithmeticError, LookupError, TypeError, ValueError, TenureError)
 _LATELY_S: Final = 3 * LOOK_EVERY_S + 5.0  # Three looks, of which one took as long as it may.
 _BOARD_EVERY_S: Final = 0.25
 _MEMBERS_EVERY_S: Final = 10.0  # Each is asked on a connection of its own, which an engine feels if it is often.
@@ -201,7 +203,7 @@ async def _kept_up(forever: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             try:
                 await forever()
-            except Exception as error:  # noqa: BLE001  (a mistake of ours, and the rest goes on)
+            except _BY_A_VALUE as error:
                 _LOG.error("%s has failed, and is begun anew: %s", forever.__name__, redact(repr(error)))
                 await asyncio.sleep(_AGAIN_AFTER_S)
             else:
