@@ -14,11 +14,11 @@ from tenure.cli.settings import DURATION, settings_of, store_options
 from tenure.errors import ConfigError, StoreError
 from tenure.model import Incumbent
 from tenure.office.desk import check_name
+from tenure.office.leaving import LOOK_EVERY_S, has_left
 from tenure.office.opened import OpenStore
 from tenure.stores.base import CanAskToResign
 
 NOT_IN_TIME: Final = 75  # EX_TEMPFAIL of sysexits.h
-_LOOK_EVERY_S: Final = 0.1
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,23 +72,18 @@ def _ask_to_resign(opened: OpenStore, election: str) -> Incumbent | None:
 
 
 def _left_within(opened: OpenStore, asked: Incumbent, wait_s: float) -> bool:
-    """Wait until that tenure is over. A store that fails meanwhile is asked again, for as long as there is time."""
+    """Wait until that tenure is over."""
     end_s = time.monotonic() + wait_s
     while True:
-        trouble: StoreError | None = None
+        seen: Incumbent | StoreError | None
         try:
-            incumbent = ask(opened, "read", opened.store.read(asked.election))
+            seen = ask(opened, "read", opened.store.read(asked.election))
         except StoreError as error:
-            trouble = error
-        else:
-            if incumbent is None or incumbent.token != asked.token:
-                return True
+            seen = error
         rest_s = end_s - time.monotonic()
-        if rest_s <= 0:
-            if trouble is not None:
-                raise trouble
-            return False
-        time.sleep(min(_LOOK_EVERY_S, rest_s))
+        if (left := has_left(asked, seen, rest_s)) is not None:
+            return left
+        time.sleep(min(LOOK_EVERY_S, rest_s))
 
 
 def _name(incumbent: Incumbent) -> str:

@@ -199,8 +199,8 @@ class World:
     """One run. Give it nodes, ``run`` it once, and read ``history``."""
 
     def __init__(self, plan: Plan, make: Callable[["World", int], Node]) -> None:
-        self.plan = plan
-        self.now = 0
+        self.plan, self.now = plan, 0
+        self.cuttable = range(plan.nodes)  # between which nodes the network can be cut
         self.healthy = not plan.heal_at
         self.history: list[Entry] = []
         self.chance = Chance(plan.seed * 64 + 63)
@@ -307,8 +307,8 @@ class World:
 
     def cut(self, group: Iterable[int], *, one_way: bool = False) -> frozenset[tuple[int, int]]:
         """Cut a group off from all others, or only what it says to them; what is returned mends it."""
-        inside = set(group)
-        outside = [node.number for node in self.nodes if node.number not in inside]
+        inside = set(group) & set(self.cuttable)
+        outside = [number for number in self.cuttable if number not in inside]
         links = {(source, target) for source in inside for target in outside}
         if not one_way:
             links |= {(target, source) for source, target in links}

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tenure.errors import OutcomeUnknown, StoreError
 from tenure.model import Incumbent
+from tenure.office.leaving import LOOK_EVERY_S, has_left
 from tenure.office.opened import run_there
 from tenure.serve.answers import Fault
 from tenure.serve.probing import shown_incumbent
@@ -14,7 +15,6 @@ from tenure.stores.base import CanAskToResign, ElectionStatus
 
 Question = Callable[[], Coroutine[Any, Any, Any]]
 _WITHIN_S: Final = 5.0
-_LOOK_EVERY_S: Final = 0.1
 _TENURES: Final = 100  # of a history, unless more are asked for
 
 
@@ -78,24 +78,19 @@ async def resign(call: Call) -> Reply:
 
 
 async def _left_within(call: Call, asked: Incumbent, wait_s: float) -> bool:
-    """Wait until that tenure is over. A store that fails meanwhile is asked again, for as long as there is time."""
+    """Wait until that tenure is over."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + wait_s
     while True:
-        trouble: StoreError | None = None
+        seen: Incumbent | StoreError | None
         try:
-            incumbent = await _ask(call, "read", lambda: call.sidecar.store.store.read(asked.election))
+            seen = await _ask(call, "read", lambda: call.sidecar.store.store.read(asked.election))
         except StoreError as error:
-            trouble = error
-        else:
-            if incumbent is None or incumbent.token != asked.token:
-                return True
+            seen = error
         rest_s = end_s - loop.time()
-        if rest_s <= 0:
-            if trouble is not None:
-                raise trouble
-            return False
-        await asyncio.sleep(min(_LOOK_EVERY_S, rest_s))
+        if (left := has_left(asked, seen, rest_s)) is not None:
+            return left
+        await asyncio.sleep(min(LOOK_EVERY_S, rest_s))
 
 
 async def _ask(call: Call, operation: str, question: Question) -> Any:

@@ -7,9 +7,8 @@ one of docs/adr/0019: the highest counter of those that said yes, written back t
 from typing import Any, Final
 
 from tenure.lab.approaches.cast import HEARTBEAT_NS, SERVERS, TTL_NS
-from tenure.lab.approaches.machines import Machine
+from tenure.lab.approaches.leasing import Leasing
 from tenure.lab.approaches.redis import Delete, Extend, Raise, Reply, SetNx
-from tenure.lab.world import NEVER
 
 MAJORITY: Final = len(SERVERS) // 2 + 1
 # "CLOCK_DRIFT": a hundredth of the ttl and two milliseconds, in redlock-rb and in what was made after it.
@@ -17,27 +16,15 @@ VALID_NS: Final = TTL_NS - TTL_NS // 100 - 2_000_000
 _GIVEN_UP: Final = -1  # instead of a token: an answer that comes now is to a question of before
 
 
-class Redlock(Machine):
+class Redlock(Leasing):
     """One client of the five."""
 
-    __slots__ = ("_ask_at", "_refusals", "_seen", "_sent_at", "_serial", "_token", "_valid_until", "_value", "_yes")
+    __slots__ = ("_refusals", "_sent_at", "_token", "_yes")
 
     def start(self, now: int) -> None:
-        self._value = (self.number, self.life, 0)
-        self._serial = self._seen = self._token = self._sent_at = self._refusals = 0
+        super().start(now)
+        self._token = self._sent_at = self._refusals = 0
         self._yes: set[tuple[str, int]] = set()
-        self._valid_until = NEVER
-        self.wake_at = self._ask_at = self.soon(now)
-
-    def may_work(self, now: int) -> bool:
-        return self.leading and now < self._valid_until
-
-    def tick(self, now: int) -> None:
-        if self.leading and now >= self._valid_until:
-            self._leave("its lease is over", now)
-        elif now >= self._ask_at:
-            self._ask(now)
-        self._set()
 
     def _ask(self, now: int) -> None:
         self._yes.clear()
@@ -101,10 +88,6 @@ class Redlock(Machine):
         self._yes.add((what, source))
         return sum(kind == what for kind, _ in self._yes)
 
-    def refused(self, now: int) -> None:
-        self._leave("refused by the sink", now)
-        self._set()
-
     def _leave(self, why: str, now: int) -> None:
         self.stop(why)
         self._tell(Delete(self._value))
@@ -114,6 +97,3 @@ class Redlock(Machine):
     def _tell(self, message: Any) -> None:
         for server in SERVERS:
             self.send(server, message)
-
-    def _set(self) -> None:
-        self.wake_at = min(self._ask_at, self._valid_until) if self.leading else self._ask_at

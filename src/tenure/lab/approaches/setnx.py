@@ -7,36 +7,22 @@ with the lock, and reads a clock that cannot be set. What is lost here is not lo
 from typing import Any, Final
 
 from tenure.lab.approaches.cast import HEARTBEAT_NS, TTL_NS
-from tenure.lab.approaches.machines import Machine
+from tenure.lab.approaches.leasing import Leasing
 from tenure.lab.approaches.redis import PRIMARY, REPLICA, Delete, Extend, ReadOnly, Reply, SetNx
-from tenure.lab.world import NEVER
 
 SILENT_AFTER: Final = 2  # questions without an answer, and a client asks the other server
 
 
-class Setnx(Machine):
+class Setnx(Leasing):
     """One client of one Redis."""
 
-    __slots__ = ("_ask_at", "_seen", "_sent_at", "_serial", "_target", "_unanswered", "_valid_until", "_value")
+    __slots__ = ("_target", "_unanswered")
 
     other = PRIMARY  # whom it asks when its server is silent: the same one
 
     def start(self, now: int) -> None:
-        self._value = (self.number, self.life, 0)
-        self._serial = self._seen = self._unanswered = 0
-        self._target = PRIMARY
-        self._valid_until = NEVER
-        self.wake_at = self._ask_at = self.soon(now)
-
-    def may_work(self, now: int) -> bool:
-        return self.leading and now < self._valid_until
-
-    def tick(self, now: int) -> None:
-        if self.leading and now >= self._valid_until:
-            self._leave("its lease is over", now)
-        elif now >= self._ask_at:
-            self._ask(now)
-        self._set()
+        super().start(now)
+        self._unanswered, self._target = 0, PRIMARY
 
     def _ask(self, now: int) -> None:
         self._unanswered += 1
@@ -79,10 +65,6 @@ class Setnx(Machine):
         self._ask_at = now + HEARTBEAT_NS
         self.lead(reply.counter)
 
-    def refused(self, now: int) -> None:
-        self._leave("refused by the sink", now)
-        self._set()
-
     def _leave(self, why: str, now: int) -> None:
         self.stop(why)
         self.send(self._target, Delete(self._value))
@@ -91,9 +73,6 @@ class Setnx(Machine):
     def _switch(self) -> None:
         self._unanswered = 0
         self._target = self.other if self._target == PRIMARY else PRIMARY
-
-    def _set(self) -> None:
-        self.wake_at = min(self._ask_at, self._valid_until) if self.leading else self._ask_at
 
 
 class SetnxReplica(Setnx):
