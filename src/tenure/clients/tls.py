@@ -40,8 +40,12 @@ def untrusted(error: ssl.SSLCertVerificationError, *, authority: str, without_na
     return f"has a certificate that we do not trust ({error.verify_message}): name its authority by {authority}"
 
 
-def brief(error: OSError) -> str:
-    """Say what went wrong in a few words."""
+def brief(error: OSError | RuntimeError) -> str:
+    """Say what went wrong in a few words.
+
+    RuntimeError: Python has no other word for a system that gives no thread, which looking up a host's name needs. Who makes
+    connections takes it for what it is, a server that is not reached just now. It must not end a task that would try again.
+    """
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
-    return error.strerror or str(error) or type(error).__name__
+    return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__

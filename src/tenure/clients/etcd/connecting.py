@@ -62,7 +62,7 @@ async def connect_to(endpoint: Endpoint, tls: ssl.SSLContext | None) -> Connecti
         raise NotSent("nobody listens on that port") from error
     except ConnectionError as error:
         raise NotSent(_in_place_of_etcd(b"", tls)) from error
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: no thread was left to look up the name.
         raise NotSent(brief(error)) from error
 
 

@@ -72,7 +72,7 @@ async def reach(connection: Connection, route: Route, within_s: float) -> None:
     try:
         await _call(connection, route.proxy or route.server, within_s)
         await _agree(connection, route)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: no thread was left to look up the name.
         raise NotSent(why_not(error)) from error
     except Lost as error:
         raise NotSent(error.why) from error
@@ -142,7 +142,7 @@ async def _tunnel(connection: Connection, server: Peer, proxy: Peer) -> None:
         raise NotSent(f"the proxy answered {answer.status} {answer.reason}".rstrip())
 
 
-def why_not(error: OSError) -> str:
+def why_not(error: OSError | RuntimeError) -> str:
     """Say in a few words why there is no connection, and what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message}): check ca and the host name"

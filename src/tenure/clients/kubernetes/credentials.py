@@ -168,7 +168,7 @@ class Plugin:
                 stderr=complaint,
                 start_new_session=True,  # so that it ends with whatever it has started
             )
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread was left to wait for its end.
             hint = f"; {self.hint}" if self.hint else ""
             raise self._wrong(f"cannot be started ({brief(error)}): install it{hint}") from error
         try:

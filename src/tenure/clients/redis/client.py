@@ -57,9 +57,8 @@ class RedisClient:
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        async with asyncio.timeout(
-            self.settings.timeout_s * 2
-        ):  # It is done by then: each step has a limit of its own.
+        # It is done by then: each step has a limit of its own.
+        async with asyncio.timeout(self.settings.timeout_s * 2):
             await self._open("open")
         return self
 
@@ -231,7 +230,7 @@ class RedisClient:
         loop, tls = asyncio.get_running_loop(), self.settings.tls
         try:
             _, link = await loop.create_connection(lambda: Link(on_message), host.strip("[]"), int(port), ssl=tls)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread was left to look up the name.
             why = not_connected(error, encrypted=tls is not None)
             raise Unreachable(self.address, operation, f"{endpoint}: {why}") from None
         return link

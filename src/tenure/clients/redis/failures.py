@@ -60,7 +60,7 @@ def words(fault: Fault) -> str:
     return f"{advice} ({text})" if advice else text
 
 
-def not_connected(error: OSError, *, encrypted: bool) -> str:
+def not_connected(error: OSError | RuntimeError, *, encrypted: bool) -> str:
     """Say why there is no connection."""
     if isinstance(error, TimeoutError):
         return "no connection in time"

@@ -12,11 +12,13 @@ from tenure.stores.sql.link import Fault
 
 # Whatever the driver raises. TimeoutError is an OSError; the link has dealt with it before. The driver raises TypeError,
 # ValueError and its InternalClientError for servers that answer with something else than its protocol.
+# RuntimeError: no thread was left to look up the name.
 FAULTS: Final = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     OSError,
+    RuntimeError,
     ValueError,
     UnicodeError,
 )
@@ -88,7 +90,7 @@ def _unreached(error: Exception) -> str:
         return f"failed to encrypt: {brief(error)}"
     if isinstance(error, ConnectionRefusedError):
         return "does not listen: is PostgreSQL started there?"
-    if isinstance(error, OSError):
+    if isinstance(error, OSError | RuntimeError):
         return f"was not reached: {_words(error)}"
     return f"did not answer as PostgreSQL does ({_words(error)}): is that a PostgreSQL?"
 
