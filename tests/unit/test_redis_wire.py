@@ -1,5 +1,8 @@
 """The wire of Redis: whatever way it is cut, the same replies come out, and what is no reply is found out at once."""
 
+import sys
+from types import FrameType
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +39,24 @@ def test_replies_are_the_same_wherever_the_stream_is_cut(cuts: list[int]) -> Non
 def test_what_is_no_reply_is_found_out(rubbish: bytes) -> None:
     with pytest.raises(NotRedis):
         Replies().feed(rubbish)
+
+
+def test_a_list_that_comes_in_many_pieces_is_read_once() -> None:
+    # All elections of a store are such a list, and whoever renews waits while it is read anew with every piece.
+    items, piece_bytes = 2000, 50
+    wire, replies, calls = b"*%d\r\n" % items + b"*1\r\n$4\r\njobs\r\n" * items, Replies(), 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        *nothing, found = [replies.feed(wire[at : at + piece_bytes]) for at in range(0, len(wire), piece_bytes)]
+    finally:
+        sys.setprofile(None)
+    assert (found, any(nothing)) == ([[[b"jobs"]] * items], False)
+    assert calls < 15 * items
 
 
 def test_a_command_is_a_list_of_texts_with_their_lengths_in_bytes() -> None:

@@ -33,6 +33,7 @@ from tenure.clients.etcd.http2 import (
     unpadded,
 )
 from tenure.clients.etcd.stream import Lost, NotSent, Stream, framed
+from tenure.clients.receiving import Receiver
 
 _WINDOW_BYTES = 1 << 20  # what a peer may send us before it is told that we took it
 _HEADERS_MAX_BYTES = 64 << 10
@@ -48,10 +49,11 @@ class NotGreeted(Exception):
         super().__init__(said)
 
 
-class Connection(asyncio.Protocol):
+class Connection(Receiver):
     """One HTTP/2 connection. Made by ``connect_to``; used on one event loop."""
 
     def __init__(self, authority: str, scheme: str) -> None:
+        super().__init__()
         self.loop = asyncio.get_running_loop()
         self.closed = False
         self.heard_at_s = self.loop.time()  # when the peer last sent anything: it was alive then
@@ -154,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._frame(Kind.SETTINGS, 0, 0, b"".join(SETTING.pack(*setting) for setting in settings))
         self._frame(Kind.WINDOW_UPDATE, 0, 0, (_WINDOW_BYTES - WINDOW_FIRST_BYTES).to_bytes(4, "big"))
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         self.heard_at_s = self.loop.time()
         received = self._received
         received += data

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from tenure.clients.receiving import Receiver
 from tenure.clients.redis.resp import Argument, NotRedis, Replies, Reply, encode
 
 # More than this under way means that a server does not answer, and each would only wait longer.
@@ -19,10 +20,11 @@ class Lost(Exception):
     """The connection ended before the reply came. Its text says why."""
 
 
-class Link(asyncio.Protocol):
+class Link(Receiver):
     """A connection. With ``on_message`` it is a subscription: every reply goes there, in whatever number they come."""
 
     def __init__(self, on_message: Callable[[Reply], None] | None = None) -> None:
+        super().__init__()
         self.lost = ""  # why it ended; empty: it has not
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._replies = Replies()
@@ -33,7 +35,7 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         try:
             replies = self._replies.feed(data)
         except NotRedis as error:

@@ -53,44 +53,57 @@ class _Incomplete(Exception):
 
 
 class Replies:
-    """What has come of a stream of replies."""
+    """What has come of a stream of replies. Nothing is read twice: a list of all elections comes in a hundred pieces."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._at = 0
+        # Lists that have begun, one in the other, and how many replies each will have.
+        self._lists: list[tuple[list[Reply], int]] = []
 
-    def feed(self, data: bytes) -> list[Reply]:
+    def feed(self, data: bytes | memoryview) -> list[Reply]:
         """Take what has come, and return the replies that are complete by it. Raises NotRedis."""
         self._data += data
         replies: list[Reply] = []
-        start = 0
+        self._at = start = 0
         while start < len(self._data):
-            self._at = start
             try:
-                replies.append(self._reply(_DEPTH_MAX))
+                self._read(replies)
             except _Incomplete:
                 break
             start = self._at
         del self._data[:start]
         return replies
 
-    def _reply(self, depth: int) -> Reply:
+    def _read(self, replies: list[Reply]) -> None:
+        """Read one reply, or where a list of them begins."""
         line = self._line()
         kind, rest = line[:1], line[1:]
-        if kind == b"+":
-            return rest
+        reply: Reply = rest
         if kind == b"-":
-            return Fault(rest.decode("utf-8", "replace"))
-        if kind == b":":
-            return _number(rest)
-        if kind == b"$":
-            return self._bulk(_number(rest))
-        if kind == b"*" and depth:
+            reply = Fault(rest.decode("utf-8", "replace"))
+        elif kind == b":":
+            reply = _number(rest)
+        elif kind == b"$":
+            reply = self._bulk(_number(rest))
+        elif kind == b"*" and len(self._lists) < _DEPTH_MAX:
             count = _number(rest)
             if count > _ITEMS_MAX:
                 raise NotRedis(f"a list of {count} replies")
-            return None if count < 0 else [self._reply(depth - 1) for _ in range(count)]
-        raise NotRedis(repr(bytes(line[:60])))
+            if count > 0:
+                self._lists.append(([], count))
+                return
+            reply = None if count < 0 else []
+        elif kind != b"+":
+            raise NotRedis(repr(bytes(line[:60])))
+        while self._lists:
+            items, count = self._lists[-1]
+            items.append(reply)
+            if len(items) < count:
+                return
+            self._lists.pop()
+            reply = items
+        replies.append(reply)
 
     def _line(self) -> bytes:
         end = self._data.find(_CRLF, self._at, self._at + _LINE_MAX)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from tenure.clients.receiving import Receiver
 from tenure.clients.zookeeper.wire import PING, Fault, Reader, Request, read_event, read_header
 from tenure.clock import Clock
 
@@ -35,7 +36,7 @@ class _Asked(NamedTuple):
     sent_at: int
 
 
-class Link(asyncio.Protocol):
+class Link(Receiver):
     """Sends requests and pairs answers with them. Made by ``loop.create_connection``.
 
     Events are handed on before any later answer is, in the same turn of the event loop: whoever has an answer knows of
@@ -43,6 +44,7 @@ class Link(asyncio.Protocol):
     """
 
     def __init__(self, clock: Clock, on_event: Callable[[int, str], None]) -> None:
+        super().__init__()
         self._clock, self._on_event = clock, on_event
         loop = asyncio.get_running_loop()
         self.welcome: asyncio.Future[bytes] = loop.create_future()  # the first message
@@ -125,7 +127,7 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         self._buffer += data
         start = 0
         try:
@@ -141,6 +143,10 @@ class Link(asyncio.Protocol):
         except (ValueError, struct.error, LookupError) as error:
             self.abort(f"what it says is not ZooKeeper's protocol ({error}): check host and port")
         del self._buffer[:start]
+
+    def eof_received(self) -> None:
+        """Give up what is not sent yet. asyncio would wait until it is, and whoever hung up need not read it, ever."""
+        self.abort(self._why)
 
     def connection_lost(self, error: Exception | None) -> None:
         if error is not None:
