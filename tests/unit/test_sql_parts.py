@@ -64,10 +64,10 @@ def test_a_name_that_no_row_can_hold_is_refused_before_anything_is_sent(name: st
 
 def test_a_bid_that_was_left_is_forgotten_and_a_later_one_is_not() -> None:
     places = Places()
-    first = places.enter(bid(1))
+    first = places.enter_bid(bid(1))
     first.token = 5
     assert places.holding(Grant(bid(1), Token(5))) is first
-    second = places.enter(bid(2))
+    second = places.enter_bid(bid(2))
     assert (second.token, places.holding(Grant(bid(1), Token(5)))) == (None, None)
     assert places.standbys() == {"x": (HOLDER,)}
     places.leave(bid(1))
@@ -78,8 +78,8 @@ def test_a_bid_that_was_left_is_forgotten_and_a_later_one_is_not() -> None:
 
 def test_doubts_of_earlier_bids_stay_with_the_holder_until_it_leaves() -> None:
     places = Places()
-    places.enter(bid(1)).in_doubt.add(1)
-    assert places.enter(bid(2)).in_doubt == {1}
+    places.enter_bid(bid(1)).in_doubt.add(1)
+    assert places.enter_bid(bid(2)).in_doubt == {1}
 
 
 def test_an_observer_counts_from_when_it_saw_the_row_as_it_is() -> None:

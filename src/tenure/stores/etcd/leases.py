@@ -28,20 +28,18 @@ _DELETIONS_MAX: Final = 100
 class Place(SharingPlace["Lease"]):
     """One bid's place in the queue of its election. Its token is the create revision of its key."""
 
-    namespace: str
     modified: int = 0  # the mod revision of its key when it was last seen
     ahead: tuple[bytes, int] | None = None  # the predecessor's key, and the engine's revision when it was that
     looked_in: int = 0  # the number of the roll call that last looked at its key
     unanswered: bool = False  # a put of it had no answer
 
     # Each is made anew whenever it is asked for: there may be ten thousand places, most of which only lead.
-    @property
-    def names(self) -> Names:
-        return Names.of(self.namespace, self.bid.election)
+    def names_on(self, lease: "Lease") -> Names:
+        return Names.of(lease.namespace, self.bid.election)
 
     def key_on(self, lease: "Lease") -> bytes:
         """Return its key, if it is on this lease."""
-        return self.names.key(lease.number)
+        return self.names_on(lease).key(lease.number)
 
     @property
     def value(self) -> bytes:
@@ -61,6 +59,7 @@ class Lease(SharedLease[Place]):
     """One lease at the engine."""
 
     number: int
+    namespace: str  # of the store's elections, which every key on it begins with
     term: int = 0  # in which it was last renewed; 0: not since it was made, which takes a quorum
     read_term: int = 0  # in which the quorum last answered for it
     roll_number: int = 0  # of the last roll call of many places
@@ -76,9 +75,11 @@ class Renewing(NamedTuple):
 class Leases(SharedLeases[Place, Lease]):
     """Every lease of one store, one or more for each ttl."""
 
-    def __init__(self, client: EtcdClient, clock: Clock, give_up: Callable[[Place], Awaitable[None]]) -> None:
+    def __init__(
+        self, client: EtcdClient, namespace: str, clock: Clock, give_up: Callable[[Place], Awaitable[None]]
+    ) -> None:
         super().__init__(client.address, clock, give_up)
-        self._client = client
+        self._client, self._namespace = client, namespace
 
     def _kind_of(self, place: Place) -> Kind:
         # The engine counts whole seconds; less than was asked for would be a lie.
@@ -88,7 +89,7 @@ class Leases(SharedLeases[Place, Lease]):
         (ttl_s,) = kind
         sent_at = self._clock.now()
         granted = await self._client.lease_grant(ttl_s)
-        return Lease(ttl_s * 10**9, sent_at, granted.lease)
+        return Lease(ttl_s * 10**9, sent_at, granted.lease, self._namespace)
 
     def begin(self, lease: Lease, since: int) -> "Renewing | None":
         """Send what ``renew`` would, in one piece with what is sent next; it has to be told, and waits for the answer."""

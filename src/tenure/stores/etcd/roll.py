@@ -57,7 +57,7 @@ async def _look_at(client: EtcdClient, lease: Lease, places: Sequence[Place]) ->
         for kv in found(answer, number):
             if kv.create_revision == place.token:
                 gone.discard(place)
-                place.resign_asked = place.names.entry(kv).resign_asked
+                place.resign_asked = place.names_on(lease).entry(kv).resign_asked
                 if kv.lease == lease.number:
                     place.modified = kv.mod_revision
                 else:

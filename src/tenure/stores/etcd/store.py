@@ -57,7 +57,7 @@ class EtcdStore(SharingStore[Place, Lease]):
     def __init__(self, client: EtcdClient, *, namespace: str = "", clock: Clock | None = None) -> None:
         super().__init__(client, BootClock() if clock is None else clock)
         self._client, self._namespace = client, namespace
-        self._leases: Leases = Leases(client, self._clock, self._give_up)
+        self._leases: Leases = Leases(client, namespace, self._clock, self._give_up)
         self._pid = 0  # of the process that opened it; none has this number
 
     async def __aenter__(self) -> Self:
@@ -106,7 +106,7 @@ class EtcdStore(SharingStore[Place, Lease]):
         return await super().claim(bid)
 
     def _new_place(self, bid: Bid) -> Place:
-        return Place(bid, self._namespace)
+        return Place(bid)
 
     def _beaten(self) -> StoreError:
         return OutcomeUnknown(self.address, "claim", "the key changed hands with every try")
@@ -117,7 +117,7 @@ class EtcdStore(SharingStore[Place, Lease]):
             raise LeaseGone(self.address, "claim")
         # In one piece with what is asked next: a second one costs more than all that is done here. It is waited for
         # afterwards, and mostly has its answer by then: one server answers it, and a put takes two.
-        renewing, names = self._leases.begin(lease, asked_at), place.names
+        renewing, names = self._leases.begin(lease, asked_at), place.names_on(lease)
         try:
             answer = await (self._find(place, lease, names) if place.token else self._put(place, lease, names))
         except LeaseGone:

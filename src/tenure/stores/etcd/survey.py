@@ -77,13 +77,14 @@ async def proclaim(client: EtcdClient, place: Place, address: str) -> bool:
 
     A word to resign that was written meanwhile stays: whoever left it was told that it would be heard.
     """
-    if place.lease is None or not place.token:
+    lease = place.lease
+    if lease is None or not place.token:
         return False
-    bid, key = replace(place.bid, advertise=address), place.key_on(place.lease)
+    bid, names, key = replace(place.bid, advertise=address), place.names_on(lease), place.key_on(lease)
     entry = entry_of(bid)
     for _ in range(_TRIES_MAX):
         value = (entry.asked_to_resign() if place.resign_asked else entry).encode()
-        put = Put(key, value, place.lease.number)
+        put = Put(key, value, lease.number)
         unchanged = modified(key, place.modified)
         answer = await client.txn(Txn((unchanged,), (put,), (Range(key),)), operation="proclaim")
         if answer.succeeded:
@@ -92,7 +93,7 @@ async def proclaim(client: EtcdClient, place: Place, address: str) -> bool:
         there = [kv for kv in found(answer, 0) if kv.create_revision == place.token]
         if not there:
             return False
-        place.modified, place.resign_asked = there[0].mod_revision, place.names.entry(there[0]).resign_asked
+        place.modified, place.resign_asked = there[0].mod_revision, names.entry(there[0]).resign_asked
     raise OutcomeUnknown(client.address, "proclaim", "the key changed with every try")
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tenure.model import Bid, Grant, Holder, Token
 from tenure.stores.kubernetes.lease import Lease
 from tenure.stores.kubernetes.sightings import Sighting
+from tenure.stores.register import Register
 
 # All requests of one call have a third of the ttl: longer than the machine waits for it, and short enough for another try.
 _CALLS_PER_TTL: Final = 3
@@ -53,33 +54,26 @@ class Place:
         self.over, self.token = max(self.over, self.token or 0), None
 
 
-class Places:
+class Places(Register[Place]):
     """All places of one store. Used on one event loop."""
 
-    def __init__(self) -> None:
-        self._of: dict[tuple[str, Holder], Place] = {}
-
-    def find(self, bid: Bid) -> Place | None:
-        """Return the place of the bid's holder in its election; it may be that of another bid."""
-        return self._of.get((bid.election, bid.holder))
-
-    def enter(self, bid: Bid, sighting: Sighting) -> Place:
+    def enter_bid(self, bid: Bid, sighting: Sighting) -> Place:
         """Return the place of a bid, or of a later one of the same holder. It takes that of an earlier one."""
         before = self.find(bid)
         if before is not None and before.bid.serial >= bid.serial:
             return before
         if before is not None:
             self.forget(before)
-        place = self._of[bid.election, bid.holder] = Place(bid, sighting)
+        self.enter(place := Place(bid, sighting))
         sighting.user_count += 1
         return place
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: Place) -> bool:
         """Let go of a place. Whoever still has it finds that it has no tenure."""
         place.token = None
-        if self.find(place.bid) is place:
-            del self._of[place.bid.election, place.bid.holder]
-            place.sighting.user_count -= 1
+        forgotten = super().forget(place)
+        place.sighting.user_count -= forgotten
+        return forgotten
 
     async def earlier_ended(self, bid: Bid) -> None:
         """Wait for what is under way for an earlier bid of the same holder: the later one finds what came of it."""
@@ -89,7 +83,7 @@ class Places:
     def standbys(self) -> Mapping[str, list[Holder]]:
         """Return who stands in each election and is not in office."""
         waiting: dict[str, list[Holder]] = {}
-        for place in self._of.values():
+        for place in self:
             if place.token is None:
                 waiting.setdefault(place.bid.election, []).append(place.bid.holder)
         return waiting

@@ -99,7 +99,7 @@ class KubernetesStore(DocumentKeeper):
         place = self._places.find(bid)
         if place is None or place.bid.serial < bid.serial:
             sighting = self._seen.find(name) or await self._leases.look(name, "claim", left_s(deadline_s(bid)))
-            place = self._places.enter(bid, sighting)
+            place = self._places.enter_bid(bid, sighting)
         if place.bid.serial > bid.serial:
             return Wait(bid, await self.read(bid.election))
         return await self._turns.alone(place, self._claim(place))

@@ -16,9 +16,10 @@ from typing import Final, Generic, Protocol
 
 from tenure.clock import Clock
 from tenure.errors import StoreError
-from tenure.model import Bid, Ended, Grant, Holder, Incumbent, Wait
+from tenure.model import Bid, Ended, Grant, Incumbent, Wait
 from tenure.stores.base import Group, Traits
 from tenure.stores.groups import PlacedGroup
+from tenure.stores.register import Register
 from tenure.stores.sharing.leases import NEVER, L, P, SharedLeases
 from tenure.stores.turns import Turns
 
@@ -45,7 +46,7 @@ class SharingStore(ABC, Generic[P, L]):
     def __init__(self, client: Timed, clock: Clock) -> None:
         self._clock, self._timed = clock, client
         self._call_timeout_s = client.call_timeout_s
-        self._places: dict[tuple[str, Holder], P] = {}
+        self._places: Register[P] = Register()
         self._ttls: dict[int, int] = {}  # how many places have which ttl
         self._turns = Turns()
 
@@ -101,13 +102,12 @@ class SharingStore(ABC, Generic[P, L]):
         return answer
 
     async def _claim(self, bid: Bid, asked_at: int) -> Grant | Wait | None:
-        who = bid.election, bid.holder
-        while (place := self._places.get(who)) is not None and place.bid.serial < bid.serial:
+        while (place := self._places.find(bid)) is not None and place.bid.serial < bid.serial:
             await self._turns.alone(place, self._leave(place))
         if place is not None and place.bid.serial > bid.serial:
             return Wait(bid, await self.read(bid.election))
         if place is None:
-            place = self._places[who] = self._new_place(bid)
+            self._places.enter(place := self._new_place(bid))
             self._count(bid.ttl_ns, 1)
         return await self._turns.alone(place, self._stand(place, asked_at))
 
@@ -186,7 +186,7 @@ class SharingStore(ABC, Generic[P, L]):
 
     async def release(self, bid: Bid) -> None:
         self._check_process()
-        place = self._places.get((bid.election, bid.holder))
+        place = self._places.find(bid)
         if place is not None and (place.bid is bid or place.bid == bid):
             leaving = self._turns.alone(place, self._leave(place))
             if place.busy is None:
@@ -216,8 +216,7 @@ class SharingStore(ABC, Generic[P, L]):
             await self._leave(place)
 
     def _forget(self, place: P, *, lingers: bool) -> None:
-        if self._stands(place):
-            del self._places[place.bid.election, place.bid.holder]
+        if self._places.forget(place):
             self._count(place.bid.ttl_ns, -1)
         self._leases.detach(place, lingers=lingers)
         place.due_at = NEVER
@@ -228,7 +227,7 @@ class SharingStore(ABC, Generic[P, L]):
 
     async def changed(self, wait: Wait) -> None:
         self._check_process()
-        place = self._places.get((wait.bid.election, wait.bid.holder))
+        place = self._places.find(wait.bid)
         if place is None or place.bid != wait.bid:
             return
         turn = self._turn_of(place)
@@ -251,11 +250,11 @@ class SharingStore(ABC, Generic[P, L]):
     # Who stands
 
     def _stands(self, place: P) -> bool:
-        return self._places.get((place.bid.election, place.bid.holder)) is place
+        return self._places.find(place.bid) is place
 
     def place_of(self, grant: Grant) -> P | None:
         """Return the place that holds ``grant``."""
-        place = self._places.get((grant.bid.election, grant.bid.holder))
+        place = self._places.find(grant.bid)
         return place if place is not None and place.holds(grant) else None
 
     def _count(self, ttl_ns: int, by: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tenure.model import Bid, Grant, Holder
+from tenure.stores.register import Register
 from tenure.stores.sql.rows import Office
 
 _SIGHTINGS_MAX: Final = 4096  # some hundred bytes each; one that is forgotten is counted anew, which is late and safe
@@ -32,21 +33,17 @@ class Place:
         return self.token is not None and now >= self.proven_at + self.bid.ttl_ns
 
 
-class Places:
+class Places(Register[Place]):
     """All places of one store. Used on one event loop."""
 
-    def __init__(self) -> None:
-        self._of: dict[tuple[str, Holder], Place] = {}
-
-    def enter(self, bid: Bid) -> Place:
+    def enter_bid(self, bid: Bid) -> Place:
         """Return the place of a bid; that of an earlier bid of the same holder becomes it."""
-        place = self._of.setdefault((bid.election, bid.holder), Place(bid))
-        if bid.serial > place.bid.serial:
+        place = self.find(bid)
+        if place is None:
+            self.enter(place := Place(bid))
+        elif bid.serial > place.bid.serial:
             place.bid, place.token, place.resign_asked = bid, None, False
         return place
-
-    def find(self, bid: Bid) -> Place | None:
-        return self._of.get((bid.election, bid.holder))
 
     def holding(self, grant: Grant) -> Place | None:
         """Return the place that has this tenure."""
@@ -57,13 +54,14 @@ class Places:
         """Forget a bid and what came before it."""
         place = self.find(bid)
         if place is not None and place.bid.serial <= bid.serial:
-            del self._of[bid.election, bid.holder]
+            self.forget(place)
 
     def standbys(self) -> Mapping[str, tuple[Holder, ...]]:
         """Return who of this process stands in each election and is not in office."""
         waiting: dict[str, tuple[Holder, ...]] = {}
-        for (election, holder), place in self._of.items():
+        for place in self:
             if place.token is None:
+                election, holder = place.bid.election, place.bid.holder
                 waiting[election] = (*waiting.get(election, ()), holder)
         return waiting
 

@@ -143,7 +143,7 @@ class SqlStore:
         if not TTL_MIN_NS <= bid.ttl_ns <= _TTL_MAX_NS:
             detail = f"a ttl of {bid.ttl_ns / 1e9:g} s is not between {TTL_MIN_NS / 1e9:g} s and 7 days"
             raise Refused(self.address, "claim", detail)
-        place = self._places.enter(bid)
+        place = self._places.enter_bid(bid)
         for _ in range(_TRIES_MAX):
             ask = await self._ask_for(place, bid)
             if isinstance(ask, Wait):

@@ -25,7 +25,8 @@ from tenure.clients.zookeeper import Code, Fault, NotReached, SessionOver, Setti
 from tenure.clients.zookeeper.wire import Stat, delete, exists
 from tenure.clock import Clock
 from tenure.errors import Refused
-from tenure.model import Bid, Grant, Holder, Wait
+from tenure.model import Bid, Grant, Wait
+from tenure.stores.register import Register
 from tenure.stores.zookeeper.leases import Lease, Place, Turn
 from tenure.stores.zookeeper.names import contenders, who
 from tenure.stores.zookeeper.queue import look
@@ -59,7 +60,7 @@ class Roster:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings, self._clock = settings, clock
         self.tick_ms = 0
-        self.places: dict[tuple[str, Holder], Place] = {}
+        self.places: Register[Place] = Register()
         self._leases: dict[int, Lease] = {}
         self._opening = asyncio.Lock()
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -67,13 +68,9 @@ class Roster:
         self._sweep_at = 0  # when that is, if there is one
         self._closed = False
 
-    def of(self, bid: Bid) -> Place | None:
-        """Return the place of the bid's holder in the bid's election, whichever bid it is of."""
-        return self.places.get((bid.election, bid.holder))
-
     def enter(self, bid: Bid) -> Place:
         place = Place(bid, self._settings.chroot, self._clock.now())
-        self.places[bid.election, bid.holder] = place
+        self.places.enter(place)
         self._sweep_by(place.ends_at())
         return place
 
@@ -186,8 +183,7 @@ class Roster:
             if place.node and place.lease is not None:
                 await self.remove(place, place.name)
         self._detach(place)
-        if self.places.get((place.bid.election, place.bid.holder)) is place:
-            del self.places[place.bid.election, place.bid.holder]
+        self.places.forget(place)
 
     async def remove(self, place: Place, name: str) -> None:
         """Delete one node; one that is gone already is as good."""
@@ -256,7 +252,7 @@ class Roster:
         self._sweep = None
         now = self._clock.now()
         ends: list[int] = []
-        for place in self.places.values():
+        for place in self.places:
             if place.watch_count:
                 place.heard_at = now
             elif now >= place.ends_at():
