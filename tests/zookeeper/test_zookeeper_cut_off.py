@@ -15,7 +15,9 @@ from anyio import to_thread
 from kazoo.client import KazooClient
 
 import tenure
-from tenure.clients.zookeeper import Session
+from tenure.clients.zookeeper import NotReached, Session, settings_of
+from tenure.clients.zookeeper.wire import ANYBODY, create, exists
+from tenure.clock import BootClock
 from tenure.errors import OutcomeUnknown, StoreError, Unreachable
 from tenure.model import Grant, Wait
 from tenure.office.opened import OpenStore
@@ -31,6 +33,7 @@ from tests.zookeeper.zookeeper_rig import (
     bid,
     claimed,
     move,
+    operator,
     renewed,
     server_of,
     session_of,
@@ -181,6 +184,34 @@ async def test_a_follower_that_is_cut_off_does_not_tell_who_led_before(isolated:
         await to_thread.run_sync(follower.heal)
         await until(partial(follows_again, follower))
         assert (await wins(store, after)).token == await token_of(asking)
+
+
+async def test_a_follower_that_is_cut_off_gives_no_session_by_which_somebody_could_see_what_is_over(
+    isolated: ZooKeeperEnsemble,
+) -> None:
+    follower, _ = await a_follower(isolated)
+    await to_thread.run_sync(follower.partition, "peers")
+    session = Session(settings_of(f"zookeeper://{follower.endpoint}?timeout=1"), 1, BootClock(), patience_s=1)
+    with pytest.raises(NotReached):
+        await session.open()
+
+
+async def test_a_new_session_sees_what_was_written_before_also_at_a_follower_that_lags_behind(
+    isolated: ZooKeeperEnsemble,
+) -> None:
+    follower, others = await a_follower(isolated)
+    async with operator(others) as writing:
+        for number in range(FREEZES):
+            follower.pause()
+            path = f"/lags-{number}"
+            await writing.ask(create(path, b"", ANYBODY))
+            session = Session(settings_of(f"zookeeper://{follower.endpoint}"), 4000, BootClock(), patience_s=LIMIT_S)
+            opening = asyncio.ensure_future(session.open())
+            await asyncio.sleep(0)  # Its greeting lies in front of the follower as that wakes up.
+            follower.resume()
+            await opening
+            assert (await session.ask(exists(path))).czxid > 0  # without a sync
+            await session.close()
 
 
 async def test_who_is_told_of_a_deletion_by_a_follower_whose_leader_then_freezes_is_granted_nothing(

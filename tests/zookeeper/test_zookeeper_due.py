@@ -37,7 +37,7 @@ async def begin_to_claim(proxy: Proxy, store: ZooKeeperStore, asked: Bid) -> "as
 
 
 def place_of(store: ZooKeeperStore, asked: Bid) -> Place:
-    place = store._roster.of(asked)
+    place = store._roster.places.find(asked)
     assert place is not None
     return place
 
@@ -50,7 +50,7 @@ async def all_done(store: ZooKeeperStore) -> None:
 
 
 async def is_forgotten(store: ZooKeeperStore, asked: Bid) -> bool:
-    return store._roster.of(asked) is None
+    return store._roster.places.find(asked) is None
 
 
 async def test_a_place_that_was_due_and_is_granted_in_time_is_not_given_up(ensemble: ZooKeeperEnsemble) -> None:

@@ -64,7 +64,7 @@ async def test_a_curator_that_comes_between_is_put_in_the_same_place_by_everybod
     election = f"mixed/between-{theirs[-6:-1]}"
     async with from_url(newest.url) as store, operator(newest.url) as session:
         await wins(store, bid(election))  # From here on the store believes to know the next number.
-        await store.release(store._roster.places[next(iter(store._roster.places))].bid)
+        await store.release(next(iter(store._roster.places)).bid)
         between, _ = await session.ask(create(f"/{election}/{theirs}", b"", ANYBODY, ephemeral=True, sequential=True))
         asked = bid(election)
         wait = await waits(store, asked)

@@ -115,7 +115,7 @@ async def move(store: ZooKeeperStore, grant: Grant, endpoint: str) -> None:
 
 def session_of(store: ZooKeeperStore, asked: Bid) -> Session:
     """The session that a bid's node lives by."""
-    place = store._roster.of(asked)
+    place = store._roster.places.find(asked)
     assert place is not None
     assert place.lease is not None
     return place.lease.session

@@ -12,6 +12,8 @@ Rules of this file
    length holds again.
 6. A session that no server has taken up for as long as it lasts is over. Nobody believes in it by then, and some servers
    will never take it: those whose data were lost hang up on whoever has seen more than they have.
+7. A session that nobody keeps connected is over, whatever ended its keeper. Who has it would wait for a connection for
+   ever, and nobody would open another session. The engine, which cannot be told, ends it when its time is over.
 
 Why not kazoo: docs/adr/0014.
 """
@@ -85,6 +87,7 @@ class Session:
             raise NotReached(self._tried())
         self._use(link)
         self._task = asyncio.get_running_loop().create_task(self._keep_linked(link))
+        self._task.add_done_callback(self._left_alone)
         self._look()
 
     async def close(self) -> None:
@@ -112,8 +115,8 @@ class Session:
     async def linked(self) -> None:
         """Return once something can be sent. Raises SessionOver or NotReached."""
         # Its end is told in the next turns of the event loop. Who asks again at once would keep them from coming.
-        while self.over is None and self._link is not None and self._link.closing:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        while self.over is None and self._link is not None and self._link.closing:
+            await asyncio.wait([self._link.ended])
         if not self._settled.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience_s):
@@ -187,6 +190,13 @@ class Session:
             link = found
             self._use(link)
 
+    def _left_alone(self, keeper: "asyncio.Task[None]") -> None:
+        """End the session if its keeper did not end with it, and do what the keeper would have done."""
+        if not keeper.cancelled() and (error := keeper.exception()) is not None:
+            self._end(f"nobody keeps the session connected any more: {error!r}")
+            if self._link is not None:
+                self._lose(self._link, "the session is over")
+
     async def _find_link(self) -> Link | None:
         """Try until there is a server that answers. None: the session is over."""
         pause_s = 0.0
@@ -212,7 +222,8 @@ class Session:
             try:
                 async with asyncio.timeout(min(self._settings.timeout_s, self._patience_s)):
                     return await self._reach(endpoint)
-            except (OSError, ValueError, Fault, LinkLost) as error:
+            # RuntimeError: no thread was left to look up the name.
+            except (OSError, ValueError, RuntimeError, Fault, LinkLost) as error:
                 self._troubles[endpoint] = why_not(error, over_tls=self._settings.tls is not None)
             self._endpoints.append(self._endpoints.pop(0))
         return None

@@ -42,6 +42,9 @@ async def write(
 ) -> Version | None:
     """Write a document at this version. None: it is at another one."""
     path = _path(settings, name)
+    if not session.heard_within(session.timeout_ms * 10**6):
+        # It may have ended. A question finds out, and leaves nobody in doubt whether something was written.
+        await session.ask(sync(path))
     try:
         if version is None:
             return await _create(session, settings, path, value)

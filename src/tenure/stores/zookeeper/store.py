@@ -119,7 +119,7 @@ class ZooKeeperStore:
 
     async def _claim(self, bid: Bid, path: str) -> Grant | Wait:
         self._check_open("claim")  # It may have been closed since, and what it had then is over for that reason.
-        while (place := self._roster.of(bid)) is not None:
+        while (place := self._roster.places.find(bid)) is not None:
             if place.bid.serial > bid.serial:
                 return Wait(bid, await self._incumbent(bid.election, path))
             if place.bid.serial == bid.serial and not place.leaving and not self._lapsed(place):
@@ -149,7 +149,7 @@ class ZooKeeperStore:
 
     def place_of(self, grant: Grant) -> Place | None:
         """Return the place that holds ``grant``."""
-        place = self._roster.of(grant.bid)
+        place = self._roster.places.find(grant.bid)
         return place if place is not None and place.holds(grant) else None
 
     async def keep(self, places: Sequence[Place]) -> set[Place]:
@@ -181,7 +181,7 @@ class ZooKeeperStore:
 
     async def proclaim(self, grant: Grant, address: str) -> Grant | Ended:
         self._check_open("proclaim")
-        place = self._roster.of(grant.bid)
+        place = self._roster.places.find(grant.bid)
         if place is not None and place.lease is not None and place.holds(grant):
             said = replace(place.bid, advertise=address)
             with told(self.address, "proclaim"), suppress(SessionOver):
@@ -192,7 +192,7 @@ class ZooKeeperStore:
 
     async def release(self, bid: Bid) -> None:
         self._check_open("release")
-        place = self._roster.of(bid)
+        place = self._roster.places.find(bid)
         if place is not None and place.bid == bid:
             with told(self.address, "release"):
                 await self._roster.part(place)
@@ -201,7 +201,7 @@ class ZooKeeperStore:
 
     async def changed(self, wait: Wait) -> None:
         self._check_open("changed")
-        place = self._roster.of(wait.bid)
+        place = self._roster.places.find(wait.bid)
         if place is None or place.bid != wait.bid:
             return  # It has lost its place, or never had one: only claiming gets it one.
         place.watch_count += 1
@@ -242,18 +242,18 @@ class ZooKeeperStore:
             return await self._incumbent(election, path)
 
     async def _incumbent(self, election: str, path: str) -> Incumbent | None:
-        found = await leader_of(await self._asking.session(), path)
+        found = await self._asking.ask(lambda session: leader_of(session, path))
         return None if found is None else incumbent(election, found[1], found[2])
 
     async def ask_to_resign(self, election: str) -> Incumbent | None:
         """Leave a word in the incumbent's node. Refused if the incumbent is no program of ours, which would not read it."""
         _, path = self._check("ask_to_resign", election)
         with told(self.address, "ask_to_resign"):
-            return await leave_a_word(await self._asking.session(), self.address, election, path)
+            return await self._asking.ask(lambda session: leave_a_word(session, self.address, election, path))
 
     def resign_asked(self, grant: Grant) -> bool:
         """Say whether the last renewal of this grant found such a word."""
-        place = self._roster.of(grant.bid)
+        place = self._roster.places.find(grant.bid)
         return place is not None and place.holds(grant) and place.resign_asked
 
     async def elections(self) -> list[ElectionStatus]:
@@ -263,14 +263,12 @@ class ZooKeeperStore:
         """
         self._check_open("elections")
         with told(self.address, "elections"):
-            return await list_elections(await self._asking.session(), self.address, self._settings.chroot)
+            return await self._asking.ask(lambda session: list_elections(session, self.address, self._settings.chroot))
 
     async def fetch(self, key: str) -> Document | None:
         self._check_open("fetch")
         with told(self.address, "fetch"):
-            with suppress(SessionOver):  # after a long silence; another one is as good
-                return await documents.fetch(await self._asking.session(), self._settings, key)
-            return await documents.fetch(await self._asking.session(), self._settings, key)
+            return await self._asking.ask(lambda session: documents.fetch(session, self._settings, key))
 
     async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
         self._check_open("swap")
@@ -278,9 +276,7 @@ class ZooKeeperStore:
 
     async def _write(self, *what: Any) -> Version | None:
         with told(self.address, "swap"):
-            with suppress(SessionOver):  # likewise, and nothing was written
-                return await documents.write(await self._asking.session(), self._settings, *what)
-            return await documents.write(await self._asking.session(), self._settings, *what)
+            return await self._asking.ask(lambda session: documents.write(session, self._settings, *what))
 
     async def examine(self, ttl_ns: int) -> list[Finding]:
         return await examine(self, self._settings, ttl_ns)
