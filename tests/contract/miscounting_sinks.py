@@ -51,7 +51,7 @@ class CountsTwice(ModelSink):
     """A write of a token that is not known seals it first, and both of them count."""
 
     async def write(self, fence: str, token: Token, value: str) -> None:
-        with self.refused.counting():
+        with self.refused.counting(fence):
             if token != self.engine.fence(fence).highest:
                 await self.seal(fence, token)
             await super().write(fence, token, value)
@@ -85,6 +85,16 @@ class GivesUpAfterAForgery(ModelSink):
         if self.refused.unverified and self.refused.stale:
             raise UnverifiedToken(token, self.engine.fence(fence).highest)
         await super().confirm(fence, token)
+
+
+class TellsOfNoFence(ModelSink):
+    """Counts as it should, and whoever hears of it cannot know of which election."""
+
+    async def write(self, fence: str, token: Token, value: str) -> None:
+        with self.refused.counting():
+            await self.confirm(fence, token)
+            self.admit(fence, token)
+            self.engine.append(fence, value)
 
 
 MISCOUNTING: list[type[ModelSink]] = [

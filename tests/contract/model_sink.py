@@ -32,13 +32,13 @@ class ModelSink:
         self.engine, self.verify, self.refused = engine, verify, Refusals(type(self).__name__)
 
     async def seal(self, fence: str, token: Token) -> None:
-        with self.refused.counting():
+        with self.refused.counting(fence):
             await self.confirm(fence, token)
             self.admit(fence, token)
         await checkpoint()
 
     async def write(self, fence: str, token: Token, value: str) -> None:
-        with self.refused.counting():
+        with self.refused.counting(fence):
             await self.confirm(fence, token)
             self.admit(fence, token)
             self.engine.append(fence, value)

@@ -12,7 +12,7 @@ from tenure.errors import StaleToken, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks import Bound, Fence, Verify
 from tenure.testing import SINK_CONTRACT, ContractBroken, check_sink, check_sink_promise
-from tests.contract.miscounting_sinks import MISCOUNTING
+from tests.contract.miscounting_sinks import MISCOUNTING, TellsOfNoFence
 from tests.contract.model_sink import Engine, ModelRig, ModelSink
 
 
@@ -230,6 +230,7 @@ BROKEN: list[tuple[str, Make]] = [
     ("unverified-token-is-refused", ModelRig.maker(RaisesThenVerifies)),
     ("known-tokens-are-not-verified-again", ModelRig.maker(VerifiesEveryTime)),
     *(("refusals-are-counted", ModelRig.maker(sink)) for sink in MISCOUNTING),
+    ("refusals-are-told-with-their-fence", ModelRig.maker(TellsOfNoFence)),
 ]
 
 

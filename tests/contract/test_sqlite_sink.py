@@ -97,7 +97,7 @@ class GuardRig(TransactionRig):
         with closing(self.connect()) as connection:
             connection.isolation_level = "DEFERRED"
             with connection:
-                with client.refused.counting():
+                with client.refused.counting(term.fence):
                     guard(connection, term, sealed_only=client.verify is not None)
                 insert(connection, term.fence, value)
 

@@ -137,7 +137,7 @@ class GuardRig(PyMySQLRig):
             # First, since the contract wants the order of the commits, and numbers are drawn when rows are inserted.
             while True:
                 try:
-                    with client.refused.counting():
+                    with client.refused.counting(term.fence):
                         guard_sync(connection, term, sealed_only=client.verify is not None)
                 except pymysql.OperationalError as error:
                     assert error.args[0] == 1213  # noqa: PT017  (the first one in: who loses begins anew)
@@ -159,7 +159,7 @@ class AsyncGuardRig(AsyncmyRig):
         async with asyncmy_connected(self.cluster.url) as connection:
             while True:
                 try:
-                    with client.refused.counting():
+                    with client.refused.counting(term.fence):
                         await guard(connection, term, sealed_only=client.verify is not None)
                 except asyncmy.errors.OperationalError as error:
                     assert error.args[0] == 1213  # noqa: PT017  (the first one in: who loses begins anew)

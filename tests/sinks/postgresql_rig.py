@@ -113,7 +113,7 @@ class GuardRig(AsyncpgRig):
         try:
             async with connection.transaction():
                 # First, since the contract wants the order of the commits, and numbers are drawn when rows are inserted.
-                with client.refused.counting():
+                with client.refused.counting(term.fence):
                     await guard(connection, term, sealed_only=client.verify is not None)
                 await connection.execute(insert(self.table_of(term.fence), term.fence, value))
         finally:

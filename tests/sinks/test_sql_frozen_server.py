@@ -60,7 +60,9 @@ async def told_by(mark: Any, node: Node, fence: str) -> list[BaseException | Non
 def check(told: list[BaseException | None]) -> None:
     assert all(isinstance(error, StoreError) for error in told), told
     assert any(isinstance(error, Unreachable) for error in told), told
-    assert "in time" in str(told[0])
+    assert any("in time" in str(error) for error in told), (
+        told
+    )  # Some wait for a connection, which a driver has other words for.
 
 
 @pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink, PsycopgSink])

@@ -6,7 +6,7 @@ The promises are checked by ``tenure.testing.check_sink`` against the real syste
 3. The fence is as durable as the data, and fences of different names know nothing of each other.
 4. Once ``seal`` has returned, nothing older lands, whether or not it had begun before.
 5. With ``verify=``, a token higher than any seen raises the fence only after it was confirmed.
-6. Every write and every seal that it refuses is counted in ``refused``, once, by its reason.
+6. Every write and every seal that it refuses is counted in ``refused``, once, by its reason, and told with its fence.
 
 How one writes differs from system to system, so ``seal`` is all that an election needs of a sink.
 """

@@ -30,16 +30,16 @@ class JudgingSink:
         For sinks that read their fence, and then swap it if it is as it was. Raises StaleToken or UnverifiedToken.
         """
         if highest > token:
-            raise self.refused.counted(StaleToken(token, highest))
+            raise self.refused.counted(StaleToken(token, highest), fence)
         if highest < token and self.verify is not None and not await confirmed(self.verify, fence, token):
-            raise self.refused.counted(UnverifiedToken(token, highest))
+            raise self.refused.counted(UnverifiedToken(token, highest), fence)
 
     async def admitted(self, fence: str, token: Token, attempt: Callable[[bool], Awaitable[T]]) -> T:
         """Make an attempt, which is told whether only known tokens are to be let in; if need be confirm, and try again.
 
         For sinks whose system compares by itself. No lock of theirs is held while ``verify`` is asked.
         """
-        with self.refused.counting():
+        with self.refused.counting(fence):
             try:
                 return await attempt(self.verify is not None)
             except UnverifiedToken:
@@ -49,7 +49,7 @@ class JudgingSink:
 
     def admitted_now(self, fence: str, token: int, attempt: Callable[[bool], T]) -> T:
         """Do the same in a thread, which waits."""
-        with self.refused.counting():
+        with self.refused.counting(fence):
             try:
                 return attempt(self.verify is not None)
             except UnverifiedToken:

@@ -29,15 +29,15 @@ class Orders:
         Raises StaleToken or UnverifiedToken if it is not, and StoreError if the mark could not be asked: then it is
         not to be carried out either.
         """
-        with self.refused.counting():
+        with self.refused.counting(order.fence):
             admit_now(self._mark, order.fence, Token(order.token), self._verify)
 
     async def accept_soon(self, order: Bound) -> None:
         """Do the same from an event loop, which is not blocked. Cancelled, the mark may still be raised."""
-        with self.refused.counting():
+        with self.refused.counting(order.fence):
             await admit(self._mark, order.fence, Token(order.token), self._verify)
 
     async def seal(self, fence: str, token: Token) -> None:
         """Raise the mark without an order, so that a worker which shares its leader's disk can be sealed (see ``Sink``)."""
-        with self.refused.counting():
+        with self.refused.counting(fence):
             await admit(self._mark, fence, token, self._verify)

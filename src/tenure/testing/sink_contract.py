@@ -13,6 +13,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from tenure.errors import StaleToken, UnverifiedToken
+from tenure.facts import subscribe
+from tenure.facts.kinds import Fact, RefusedStale, RefusedUnverified
 from tenure.model import TOKEN_MAX, Token
 from tenure.sinks.base import CountingSink
 from tenure.testing.rig import expect
@@ -27,6 +29,7 @@ _WRITER_COUNT = 50
 _CLIENT_COUNT = 5
 _TOKEN_COUNT = 10
 _FORGED = 2**62
+_HEARD_WITHIN_S = 10.0
 # After how many turns of the event loop a call is cancelled: before it began, while it runs, and perhaps when it is over.
 _CANCELLED_AFTER = (0, 1, 3, 10)
 
@@ -266,3 +269,29 @@ async def _counted(play: SinkPlay[CountingSink]) -> None:
     await play.refuses(client, play.term(7), StaleToken(7, last_granted))
     play.counts(client, stale=3, unverified=2)
     play.counts(other, stale=0, unverified=0)
+
+
+@SINK_CONTRACT.keep("refusals-are-told-with-their-fence")
+async def _told(play: SinkPlay[CountingSink]) -> None:
+    last_granted = 7
+
+    async def verify(_: str, token: Token) -> bool:
+        return token <= last_granted
+
+    told: list[RefusedStale | RefusedUnverified] = []
+
+    def hear(fact: Fact) -> None:
+        if isinstance(fact.what, RefusedStale | RefusedUnverified) and fact.what.fence == play.fence:
+            told.append(fact.what)
+
+    (client,) = await play.enter(verify=verify)
+    with subscribe(hear, kinds=(RefusedStale, RefusedUnverified)) as listening:
+        await client.seal(play.fence, Token(last_granted))
+        await play.refuses(client, play.term(6), StaleToken(6, 7))
+        await play.refuses_seal(client, play.term(5), StaleToken(5, 7))
+        await play.refuses(client, play.term(_FORGED), UnverifiedToken(_FORGED, 7))
+        await anyio.to_thread.run_sync(listening.wait_until_told, _HEARD_WITHIN_S)
+    # A service that refuses tells it as well as the sink that asked it; so each is told at least once.
+    for kind, token in ((RefusedStale, 6), (RefusedStale, 5), (RefusedUnverified, _FORGED)):
+        found = any(isinstance(what, kind) and (what.token, what.highest) == (token, 7) for what in told)
+        expect(found, f"token {token} of the fence {play.fence} was refused, and told of that fence was {told}")

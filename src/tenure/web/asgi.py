@@ -84,7 +84,7 @@ class FencedASGI:
     async def _admit(self, presented: Presented) -> Refusal | None:
         guard = self._guard
         try:
-            with guard.refused.counting():
+            with guard.refused.counting(presented.fence):
                 await admit(guard.mark, presented.fence, presented.token, guard.verify)
         except (StaleToken, UnverifiedToken) as error:
             return refusal_of(error)

@@ -70,7 +70,7 @@ class FencedWSGI:
     def _admit(self, presented: Presented) -> Refusal | None:
         guard = self._guard
         try:
-            with guard.refused.counting():
+            with guard.refused.counting(presented.fence):
                 admit_now(self._mark, presented.fence, presented.token, guard.verify)
         except (StaleToken, UnverifiedToken) as error:
             return refusal_of(error)

@@ -144,7 +144,7 @@ class Worker:
 
     def _judged(self, term: Bound, attempt: Callable[[bool], Receipt]) -> Receipt:
         verify, token = self._verify, checked(term.token)
-        with self.refused.counting():
+        with self.refused.counting(term.fence):
             try:
                 return attempt(verify is not None)
             except UnverifiedToken:

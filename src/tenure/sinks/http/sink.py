@@ -113,7 +113,7 @@ class HttpSink:
         operation = request.operation
         error = error_in(answer.status, answer.headers, service=self.origin, operation=operation, token=term.token)
         if error is not None:
-            with self.refused.counting():
+            with self.refused.counting(term.fence):
                 raise error
         return answer
 

@@ -1,6 +1,7 @@
 """PostgreSQL by asyncpg: a driver for ``LoopSink``."""
 
 import asyncio
+import select
 import time
 from functools import lru_cache
 from typing import Any, Final
@@ -126,6 +127,15 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
         self._protocol = unbegun.protocol
         return unbegun.was_sent
 
+    def has_unread(self) -> bool:
+        """Say whether the server has said something that nobody has asked for. Of a session that is idle it is mostly the end.
+
+        The event loop may not have come to read it yet, or only the first half of it, and asyncpg knows of the end by the second.
+        """
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return bool(poll.poll(0))
+
     def is_left(self) -> bool:
         """Say whether no transaction is open here, nor one of asyncpg's about to be."""
         return not self.is_closed() and not self.is_in_transaction() and self._top_xact is None
@@ -146,9 +156,8 @@ class AsyncpgDriver:
         self._is_pooled = False
 
     async def open(self) -> FencedConnection:
-        nameless = (
-            self._is_pooled
-        )  # Before it connects: another one that does so at the same time may find it out first.
+        # Before it connects: another one that does so at the same time may find it out first.
+        nameless = self._is_pooled
         raw = await self._connected(nameless=nameless)
         if raw.is_pooled and not nameless:
             self._is_pooled = True
@@ -194,7 +203,7 @@ class AsyncpgDriver:
         return []
 
     def postpone(self, raw: FencedConnection, ask: Ask) -> bool:
-        if ask.turn != "begin" or not _IS_KNOWN or raw.is_pooled or raw.is_closed():
+        if ask.turn != "begin" or not _IS_KNOWN or raw.is_pooled or raw.is_closed() or raw.has_unread():
             return False
         raw.enter(ask.sql, is_late=True)
         return True

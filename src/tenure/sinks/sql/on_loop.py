@@ -38,7 +38,7 @@ class LoopTransaction(Generic[Raw]):
         sink = self._sink
         kept = sink.postponed(self._fence, self._token, self._isolation)
         if kept is None:
-            with sink.refused.counting():
+            with sink.refused.counting(self._fence):
                 kept = await sink.begin(self._fence, self._token, self._isolation)
         else:
             await sink.room.acquire()  # It is free, so nobody else runs in between.
@@ -50,7 +50,7 @@ class LoopTransaction(Generic[Raw]):
     ) -> None:
         sink, kept = self._sink, self._kept
         try:
-            with sink.refused.counting():
+            with sink.refused.counting(self._fence):
                 if error is None:
                     await sink.finish(kept, self._fence, self._token)
                 elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.

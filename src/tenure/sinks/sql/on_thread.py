@@ -36,7 +36,7 @@ class ThreadTransaction(Generic[Raw]):
         self._fence, self._token = term.fence, checked(term.fence, term.token)
 
     def __enter__(self) -> Raw:
-        with self._sink.refused.counting():
+        with self._sink.refused.counting(self._fence):
             self._kept: Kept[Raw] = self._sink.begin(self._fence, self._token, self._isolation)
         return self._kept.raw
 
@@ -45,7 +45,7 @@ class ThreadTransaction(Generic[Raw]):
     ) -> None:
         sink, kept = self._sink, self._kept
         try:
-            with sink.refused.counting():
+            with sink.refused.counting(self._fence):
                 if error is None:
                     sink.finish(kept, self._fence, self._token)
                 elif isinstance(error, Exception):  # Not if it is interrupted: then there is no time to be polite.

@@ -50,7 +50,7 @@ class BoundSQLite:
         try:  # Which costs nothing if it is accepted, where ``admitted_now`` would be a part of so short a transaction.
             return self._line.begin(self._fence, self._token, self._statement)
         except REFUSED as refusal:
-            with self._sink.refused.counting():
+            with self._sink.refused.counting(self._fence):
                 if isinstance(refusal, StaleToken) or not confirmed_now(self._sink.verify, self._fence, self._token):
                     raise
                 return self._line.begin(self._fence, self._token, RAISE)
@@ -64,7 +64,7 @@ class BoundSQLite:
         finally:
             self._line.roll_back()
         if stale is not None:
-            raise self._sink.refused.counted(stale) from error
+            raise self._sink.refused.counted(stale, self._fence) from error
         if isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_AUTH:
             rule = "must not be used inside: what came after would not be fenced"
             raise ConfigError("transaction", "COMMIT or ROLLBACK", rule) from error
