@@ -16,6 +16,7 @@ import tenure
 from tenure import sync
 from tenure.errors import ConfigError
 from tenure.office.opened import OpenStore
+from tenure.office.thread import Office
 from tenure.sinks import SQLiteSink
 from tenure.stores.memory import MemoryStore
 
@@ -119,6 +120,64 @@ def test_whoever_comes_after_the_office_has_closed_is_refused_instead_of_waiting
     run = subprocess.run([sys.executable, "-c", AFTER_EXIT], capture_output=True, text=True, check=True, timeout=30)
     assert run.stdout.startswith("office = closed: has ended with the interpreter")
     assert run.stderr == ""
+
+
+OPENS_AT_EXIT = """
+import asyncio, threading
+from tenure.office.thread import Office
+
+asked = threading.Event()
+
+async def open_what_is_silent():
+    asked.set()
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        print("let go")
+
+Office.of_this_process().submit(open_what_is_silent())
+asked.wait(10)
+"""
+
+
+def test_what_is_being_opened_when_the_interpreter_leaves_is_let_go_without_a_word() -> None:
+    command = [sys.executable, "-c", OPENS_AT_EXIT]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert (run.stdout, run.stderr) == ("let go\n", "")
+
+
+RENEWS_AT_EXIT = """
+import asyncio, threading
+from tenure import sync
+from tenure.stores.memory import MemoryStore
+
+asked = threading.Event()
+
+class Silent(MemoryStore):
+    async def renew_together(self, grants):
+        asked.set()
+        await asyncio.sleep(3600)
+
+with sync.Lock(Silent(), "x", ttl=6):
+    assert asked.wait(20)
+"""
+
+
+def test_a_round_of_renewals_that_is_under_way_when_the_interpreter_leaves_is_no_fault_of_its_store() -> None:
+    command = [sys.executable, "-c", RENEWS_AT_EXIT]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (run.stdout, run.stderr) == ("", "")
+
+
+def test_an_office_in_which_nothing_runs_any_more_is_closed_like_any_other() -> None:
+    office = Office()
+
+    async def end_the_watch() -> None:
+        office._watch.cancel()
+
+    office.submit(end_the_watch()).result(20)
+    office.close()
+    assert office.loop.is_closed()
 
 
 CHILD_BELIEVES = """

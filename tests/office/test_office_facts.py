@@ -1,5 +1,6 @@
 """What the office tells of a candidate's way, of a store that goes and comes back, and of renewals that go together."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from tenure.facts import subscribe
 from tenure.facts.kinds import Fact
 from tenure.lock import Lock
 from tenure.model import Bid, Ended, Grant, Wait
+from tenure.office.on_thread import BlockingTenure
 from tenure.office.tenure import Tenure
 from tenure.sinks import SQLiteSink
 from tenure.stores.memory import MemoryEngine, MemoryStore
@@ -166,6 +168,51 @@ def test_a_store_that_renews_others_together_is_not_lost_for_whoever_has_given_u
     on(test)
 
 
+class Slow(MemoryStore):
+    """One whose renewals are answered when it is told to."""
+
+    address = "memory://slow"
+
+    def __init__(self, engine: MemoryEngine) -> None:
+        super().__init__(engine)
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    async def renew(self, grant: Grant) -> Grant | Ended:
+        answer = await super().renew(grant)
+        if not self.asked.is_set():
+            self.asked.set()
+            while not self.may_answer.is_set():
+                await asyncio.sleep(0.001)
+        return answer
+
+
+def test_a_renewal_that_is_answered_when_the_tenure_is_over_is_not_told_as_one_without_a_margin() -> None:
+    store = Slow(MemoryEngine())
+    election = sync.Election(store, "x", ttl=TTL)
+    terms: list[BlockingTenure] = []
+
+    def body(term: BlockingTenure) -> None:
+        terms.append(term)
+        if len(terms) == 1:
+            assert store.asked.wait(PATIENCE_S)
+            term.progress(0)  # It stalls, and stands again.
+            term.sleep(PATIENCE_S)
+
+    with subscribe(lambda _: store.may_answer.set(), kinds=(facts.Left,)), Hearing(election) as heard:
+        election.lead(body)
+        renewed = [what for what in heard.all if isinstance(what, facts.Renewed)]
+    assert len(terms) == 2
+    assert [what.margin_ns for what in renewed if not what.margin_ns] == []
+
+
+def test_who_has_no_sinks_is_not_told_to_have_sealed_them(tmp_path: Path) -> None:
+    with sync.open_store(f"sqlite://{tmp_path / 'x.db'}") as store:
+        election = sync.Election(store, "x", ttl=TTL)
+        with Hearing(election) as heard, election.once():
+            pass
+    assert "sealed" not in kinds_of(heard.all)
+
+
 def test_those_who_renew_together_are_one_fact(tmp_path: Path) -> None:
     told: list[facts.Renewed] = []
     together = threading.Event()
@@ -205,7 +252,7 @@ def test_a_sink_that_refuses_tells_which_it_is_and_why(tmp_path: Path) -> None:
         ):
             pytest.fail("a stale leader wrote")
         assert subscription.wait_until_told(PATIENCE_S)
-        assert told == [facts.RefusedStale("SQLiteSink", old.token, new.token)]
+        assert told == [facts.RefusedStale("SQLiteSink", old.token, new.token, old.fence)]
 
 
 async def _nothing(_: Tenure) -> None:

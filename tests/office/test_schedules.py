@@ -18,6 +18,8 @@ from tenure.facts import subscribe
 from tenure.facts.kinds import Elected, Fact
 from tenure.lock import Lock
 from tenure.model import Ended, Grant, Token
+from tenure.office.on_loop import LoopSitting
+from tenure.office.sitting import Letter
 from tenure.office.tenure import Tenure
 from tenure.office.thread import Office
 from tenure.stores.memory import MemoryEngine, MemoryStore
@@ -95,11 +97,40 @@ def test_a_standby_whose_loop_is_blocked_keeps_nobody_from_the_office(on: On) ->
     on(test)
 
 
+def test_only_who_has_just_stood_is_not_asked_whether_its_loop_still_runs(
+    monkeypatch: pytest.MonkeyPatch, on: On
+) -> None:
+    letters: list[str] = []
+    put = LoopSitting.put
+
+    def noted(sitting: LoopSitting, letter: Letter) -> None:
+        letters.append(type(letter).__name__)
+        put(sitting, letter)
+
+    monkeypatch.setattr(LoopSitting, "put", noted)
+    engine, lost = MemoryEngine(), False
+
+    async def body(term: Tenure) -> None:
+        nonlocal lost
+        if not lost:
+            lost = True
+            term.give_up()  # and stand again
+            await anyio.sleep_forever()
+
+    async def both() -> None:
+        async with Election(MemoryStore(engine), "x", timing=PATIENT).once():
+            pass
+        await Election(MemoryStore(engine), "x", timing=PATIENT).lead(body)
+
+    on(both)
+    assert letters == ["Start", "Idle", "Start", "Seal", "Start", "Idle"]
+
+
 def test_a_generator_that_is_left_in_the_middle_of_its_block_gives_the_office_back() -> None:
     engine = MemoryEngine()
 
     async def leading() -> AsyncIterator[Tenure]:
-        async with Election(MemoryStore(engine), "x", ttl=0.5).once() as term:
+        async with Election(MemoryStore(engine), "x", ttl=30).once() as term:  # A lapse would free it in time as well.
             yield term
 
     async def main() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import fields
 
 import pytest
 
@@ -154,6 +155,17 @@ def test_every_kind_has_a_line_and_is_json(what: kinds.What) -> None:
     assert shown["at"] == "2023-11-14T22:13:20.250+00:00"
     assert json.loads(json.dumps(shown)) == shown
     assert not any(key.endswith("_ns") for key in shown)
+    assert "valid_until" not in shown  # It is a number of this process's own clock.
+
+
+@pytest.mark.parametrize("what", ONE_OF_EACH, ids=lambda what: type(what).__name__)
+def test_nobody_who_hears_of_a_fact_can_change_it_for_the_next(what: kinds.What) -> None:
+    fact = told(what)
+    for of, name in [(fact, "what"), (fact, "election"), *((what, one.name) for one in fields(what))]:
+        with pytest.raises(AttributeError):
+            setattr(of, name, "another")
+    with pytest.raises((AttributeError, TypeError)):
+        setattr(what, "more", 1)  # noqa: B010  (a name that it does not have)
 
 
 def test_every_kind_is_among_them() -> None:

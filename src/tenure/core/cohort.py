@@ -172,9 +172,8 @@ class Cohort(Generic[M]):
     def _note_margin(self, now: int) -> None:
         left_ns = max(0, self.valid_until - now)
         margins = [*(one for one in self._margins if one[1] < left_ns), (self.round_count + 1, left_ns)]
-        if (
-            len(margins) > _MARGINS_MAX
-        ):  # Some are told of a margin that was before their time, and smaller than theirs.
+        # Some are then told of a margin that was before their time, and smaller than theirs.
+        if len(margins) > _MARGINS_MAX:
             margins = [(later, least) for (_, least), (later, _) in pairwise(margins[:2])] + margins[2:]
         self._margins = tuple(margins)
 

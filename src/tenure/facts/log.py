@@ -111,12 +111,17 @@ def _sentence(fact: Fact) -> Iterator[str]:  # noqa: C901, PLR0912  (one line pe
             yield f"{fact.store} is lost: {detail}"
         case what.StoreBack(gone_for_ns):
             yield f"{fact.store} is back after {gone_for_ns / 1e9:.3f} s"
-        case what.RefusedStale(sink, token, highest):
-            yield f"{sink} refused token {token} as stale: the highest seen is {highest}"
-        case what.RefusedUnverified(sink, token, highest):
-            yield f"{sink} refused token {token}, which nobody confirmed: the highest seen is {highest}"
+        case what.RefusedStale(sink, token, highest, fence):
+            yield f"{sink} refused token {token}{_of(fence)} as stale: the highest seen is {highest}"
+        case what.RefusedUnverified(sink, token, highest, fence):
+            yield f"{sink} refused token {token}{_of(fence)}, which nobody confirmed: the highest seen is {highest}"
         case what.Suspended(for_ns):
             yield f"the machine slept for {for_ns / 1e9:.1f} s"
+
+
+def _of(fence: str) -> str:
+    """Name a fence, in one line: who presents a token to a service may call it what they like."""
+    return f" of {fence if fence.isprintable() else ascii(fence)}" if fence else ""
 
 
 _OUTCOMES: Final = {

@@ -55,10 +55,10 @@ class Subscription:
 
     def put(self, fact: Fact) -> None:
         """Have it told, soon. Called by any thread; never waits."""
-        if self._queue.qsize() >= self._queue_max:
+        if self._waiting() >= self._queue_max:
             self.dropped += 1
             return
-        self._queue.put(fact)
+        self._take(fact)
         if self._thread is None:
             self._start()
 
@@ -85,6 +85,7 @@ class Subscription:
     def forget_after_fork(self) -> None:
         """In the child of a fork: nothing is under way here. Also how it begins."""
         self._queue: SimpleQueue[Fact | threading.Event | None] = SimpleQueue()
+        self._waiting, self._take = self._queue.qsize, self._queue.put  # Looked up for every fact otherwise.
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -102,7 +103,9 @@ class Subscription:
             self._starting.release()
 
     def _tell(self) -> None:
-        while (told := self._queue.get()) is not None:
+        queue = self._queue
+        # Another one is that of a child, which the subscriber has made itself: there it is told by another thread.
+        while queue is self._queue and (told := queue.get()) is not None:
             if isinstance(told, threading.Event):
                 told.set()
                 continue

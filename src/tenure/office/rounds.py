@@ -64,7 +64,7 @@ class Rounds:
         self._timed: dict[tuple[int, Timing, int], _Round] = {}
         self._crews: dict[_Kind, Crew] = {}
         self._next: dict[_Kind, Crew] = {}
-        self._under_way: set[asyncio.Task[Roll | No | Unknown]] = set()
+        self._under_way: set[asyncio.Task[Roll | No | Unknown]] = set()  # of which somebody is to hear
 
     # Before it begins
 
@@ -179,8 +179,10 @@ class Rounds:
         task.add_done_callback(partial(self._done, begun, crew))
 
     def _done(self, begun: _Round, crew: Crew, task: "asyncio.Task[Roll | No | Unknown]") -> None:
-        self._under_way.discard(task)
-        # Nobody here cancels it: one that was cancelled is a store's that let its own cancellation out.
+        if task not in self._under_way:  # It was given up.
+            return
+        self._under_way.remove(task)
+        # It was not cancelled here: one that was is a store's that let its own cancellation out.
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
             told_of_broken_store(self._loop, error)
@@ -200,6 +202,10 @@ class Rounds:
         finally:
             crew.strike_off(begun.waiting)
             self._enrol(crew)  # Once more: the last of them may have left before the first newcomer was taken in.
+
+    def give_up(self) -> None:
+        """The office leaves, and cancels what is under way: nobody is to hear of that, nor is it the fault of a store."""
+        self._under_way.clear()
 
     def _enrol(self, crew: Crew) -> None:
         """Have a crew renew again when it is due, if there is anybody in it."""

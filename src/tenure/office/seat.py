@@ -28,6 +28,8 @@ from tenure.timing import Timing
 
 T = TypeVar("T")
 _TICK: Final = on.Tick()
+# Drawn from these and not made anew: a candidate keeps its last one, and there may be ten thousand of them.
+_LOTS: Final = tuple(lot / 1024 for lot in range(1024))
 # One for all seats: most of the time nothing is under way for most of them.
 _NOTHING: Final[Mapping["asyncio.Task[None]", int]] = {}
 
@@ -106,7 +108,7 @@ class Seat:
 
     def _stepped(self, event: on.Event, now: int) -> list[do.Effect]:
         # Before anything is done: from here on other threads see the new word.
-        return self.candidate.step(event, now, random())
+        return self.candidate.step(event, now, _LOTS[int(random() * len(_LOTS))])
 
     def _perform(self, todo: list[do.Effect]) -> None:
         for effect in todo:
@@ -135,10 +137,9 @@ class Seat:
         self._left = asyncio.Event()
         self._tenant.evicted()
         self._step(on.Resign())
-        within_ns = self._timing.grace_ns + self._timing.attempt_timeout_ns
+        within_s = (self._timing.grace_ns + self._timing.attempt_timeout_ns) / 1e9
         with suppress(TimeoutError):
-            async with asyncio.timeout(within_ns / 1e9):
-                await self._left.wait()
+            await asyncio.wait_for(self._left.wait(), within_s)
 
     async def close(self) -> None:
         """The interpreter leaves: no body runs any more, whatever it was; give back what is held."""
@@ -151,10 +152,9 @@ class Seat:
 
     def ring(self) -> None:
         """It is time for something."""
-        kill_at = self._kill_at
+        kill_at, term = self._kill_at, self._term
         if self._kill is not None and kill_at is not None and self._office.clock.now() >= kill_at:
             self._kill()
-        term = self._term
         progress_by = None if term is None else term.progress_by  # the body may lift it at any moment
         if term is not None and progress_by is not None and self._office.clock.now() >= progress_by:
             term.progress_by = None
@@ -200,8 +200,9 @@ class Seat:
         self._tell(facts.Waiting(effect.wait.incumbent))
         self._tenant.wait()
 
-    def _seal(self, effect: do.Seal) -> None:
-        self._tenant.seal(effect.attempt, effect.token)
+    def nothing_to_seal(self, token: Token) -> None:
+        """Hear, soon, that the tenant has no sinks."""
+        self._office.loop.call_soon(self._step, on.Sealed(token))
 
     def _start_body(self, _: do.StartBody) -> None:
         if self.candidate.held is not None:
@@ -256,10 +257,8 @@ class Seat:
         todo, wake_at = self._stepped(_TICK, now), self.candidate.wake_at
         if len(todo) == 1 and isinstance(todo[0], do.Renew):
             self._tenant.look_after()
-            if (
-                wake_at is not None and wake_at < now + self._timing.attempt_timeout_ns * 3 // 4
-            ):  # its round would be late
-                self.look_after_time()
+            if wake_at is not None and wake_at < now + self._timing.attempt_timeout_ns * 3 // 4:
+                self.look_after_time()  # Its round would be late.
             return todo[0]
         self._perform(todo)
         return None
@@ -280,8 +279,9 @@ class Seat:
         if self._idle:  # It has left meanwhile, and a renewal of what was released changes nothing.
             return
         if isinstance(outcome, Grant):
-            now, until = self._office.clock.now(), self.candidate.valid_until or 0  # It may hold nothing any more.
-            self._tell(facts.Renewed((outcome.bid,), max(0, until - now), now - asked_at))
+            now, held = self._office.clock.now(), self.candidate.held
+            if held is not None and held.grant.token == outcome.token:  # Else there is nothing left to tell of.
+                self._tell(facts.Renewed((outcome.bid,), max(0, held.valid_until - now), now - asked_at))
             self._hear(on.Granted(effect.attempt, outcome))
             if offers(self.store, CanAskToResign) and self.store.resign_asked(outcome):
                 self.asked_to_resign()
@@ -342,7 +342,7 @@ _PERFORM: Final[dict[type[do.Effect], Callable[[Seat, Any], object]]] = {
     do.Claim: lambda seat, effect: seat._ask(seat._claimed(effect), effect.attempt),  # noqa: SLF001
     do.Renew: Seat._renew,  # noqa: SLF001
     do.Watch: Seat._watch_for,  # noqa: SLF001
-    do.Seal: Seat._seal,  # noqa: SLF001
+    do.Seal: lambda seat, effect: seat._tenant.seal(effect.attempt, effect.token),  # noqa: SLF001
     do.StartBody: Seat._start_body,  # noqa: SLF001
     do.StopBody: Seat._stop_body,  # noqa: SLF001
     do.Release: lambda seat, effect: seat._ask(seat._released(effect)),  # noqa: SLF001

@@ -6,7 +6,7 @@ loop and a plain thread do alike stands here; how each waits and stops stands in
 
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed, Tick
 from tenure.errors import ConfigError, OutcomeUnknown, Reason, StaleToken, TenureOver, UnverifiedToken, redact
@@ -50,6 +50,9 @@ class Idle:
 
 
 Letter = Seal | Start | Waiting | Idle
+# A candidate counts what it asks for: this is a seal that follows from the answer to its very first claim. Who stood so short
+# a time ago need not be asked whether its loop still runs, which takes longer than Redis to answer.
+_FIRST_SEAL: Final = 2
 
 
 class Sitting:
@@ -89,8 +92,11 @@ class Sitting:
     # The seat's side: called on the office's thread
 
     def seal(self, attempt: int, token: Token) -> None:
-        # Also where there is nothing to seal: an office is not taken for a caller whose thread or loop would not answer.
-        self.put(Seal(attempt, token))
+        if attempt == _FIRST_SEAL and not self._sealed_first:
+            self.seat.nothing_to_seal(token)
+        else:
+            # Also where there is nothing to seal: an office is not taken for a caller whose loop would not answer.
+            self.put(Seal(attempt, token))
 
     def put(self, letter: Letter, /) -> None:
         """Leave a letter for the user's side."""
@@ -172,7 +178,8 @@ class Sitting:
                 facts.SealFailed(token, type(sink).__name__, redact(str(failure)), not isinstance(failure, NotEligible))
             )
             return
-        self._publish(facts.Sealed(token, len(self._sealed_first), self._desk.office.clock.now() - began_at))
+        if self._sealed_first:
+            self._publish(facts.Sealed(token, len(self._sealed_first), self._desk.office.clock.now() - began_at))
         self.seat.feed(Sealed(token))
 
     def _publish(self, what: facts.What) -> None:

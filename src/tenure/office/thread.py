@@ -35,6 +35,8 @@ _SUSPEND_CHECK_S = 0.25
 _SUSPEND_NOTICED_NS = 100_000_000
 # How long leaving the interpreter may wait for releases: an engine that is gone must not keep a process from ending.
 _CLOSE_WITHIN_S = 5.0
+# And then for the tasks that are left to end once they are cancelled, which closes what they have open.
+_END_WITHIN_S = 1.0
 
 
 class Kept(Protocol):
@@ -154,14 +156,20 @@ class Office:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        watch = self.loop.create_task(self._watch_for_suspend())
+        # Kept here: a loop by itself keeps no task from being collected.
+        self._watch = self.loop.create_task(self._watch_for_suspend())
         while not self._leaving:
             try:
                 self.loop.run_forever()
             except SystemExit as error:  # A store has said so; this thread is not theirs to end.
                 self.loop.call_exception_handler({"message": "exit from the office is refused", "exception": error})
-        watch.cancel()
-        self.loop.run_until_complete(asyncio.gather(watch, return_exceptions=True))
+        # What still runs, such as an open that a silent server keeps waiting, would be told of as destroyed while pending.
+        left = asyncio.all_tasks(self.loop)
+        self.rounds.give_up()
+        for task in left:
+            task.cancel()
+        if left:  # The watch for suspends, if nothing else; but one that has ended leaves nobody, and that is an error to wait for.
+            self.loop.run_until_complete(asyncio.wait(left, timeout=_END_WITHIN_S))
         self.loop.close()
 
     async def _watch_for_suspend(self) -> None:
@@ -172,7 +180,7 @@ class Office:
             ahead_now = self.clock.now() - int(loop.time() * 1e9)
             if ahead_now - ahead > _SUSPEND_NOTICED_NS:
                 publish(Suspended(ahead_now - ahead))
-                self.timetable.ring()
+                loop.call_soon(self.timetable.ring)  # Not here: an alarm that raises would end the watch, unheard.
             ahead = ahead_now
 
 
