@@ -5,9 +5,13 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from tenure.clock import VirtualClock
+from tenure.errors import Reason
+from tenure.facts import kinds as what
 from tenure.facts.kinds import Fact, What
 from tenure.metrics import Prometheus
-from tenure.model import Holder
+from tenure.model import Bid, Holder, Incumbent, Token
+from tenure.stores.base import ElectionStatus
+from tenure.stores.examining import bad
 
 SECOND_NS: Final = 10**9
 STORE: Final = "etcd://h1,h2,h3"
@@ -26,7 +30,7 @@ class Telling:
 
     def __call__(
         self,
-        what: What,
+        happened: What,
         *,
         at_s: float = 0,
         election: str = "jobs",
@@ -37,9 +41,35 @@ class Telling:
         at_ns = max(self._clock.now(), int(at_s * SECOND_NS))
         self._clock.advance(at_ns - self._clock.now())
         if of_store:
-            self.metrics(Fact(what, at_ns, self.wall_s, at_store))
+            self.metrics(Fact(happened, at_ns, self.wall_s, at_store))
         else:
-            self.metrics(Fact(what, at_ns, self.wall_s, at_store, election, holder))
+            self.metrics(Fact(happened, at_ns, self.wall_s, at_store, election, holder))
+
+    def everything(self) -> None:
+        """Let there be a series of every metric."""
+        bid = Bid("jobs", ADA, 1, 8 * SECOND_NS)
+        for happened in (
+            what.Stood(8 * SECOND_NS),
+            what.Waiting(Incumbent("jobs", BOB, Token(1))),
+            what.Woken(),
+            what.SealFailed(Token(2), "Marks", "no", True),
+            what.Elected(Token(2), 0),
+            what.Overstayed(Token(2), 1),
+            what.StoreFailed("renew", what.Outcome.UNKNOWN, ""),
+            what.Left(Token(2), Reason.LAPSED),
+            what.Elected(Token(3), 0),
+        ):
+            self(happened)
+        for of_all in (
+            what.Renewed((bid,), SECOND_NS, 1),
+            what.RefusedStale("Marks", 1, 2, "etcd/7/jobs"),
+            what.RefusedUnverified("Marks", 3, 2, "etcd/7/jobs"),
+            what.Suspended(SECOND_NS),
+            what.StoreLost("no answer"),
+        ):
+            self(of_all, of_store=True)
+        self.metrics.saw([status("jobs", 3, BOB, waiting=2)], STORE)
+        self.metrics.examined([bad("alarms", "")], STORE)
 
     def passes(self, for_s: float) -> None:
         """Let time pass."""
@@ -67,3 +97,8 @@ class Telling:
     def store(self, name: str, **labels: str) -> float | None:
         """Of the store."""
         return self.value(name, store=STORE, **labels)
+
+
+def status(election: str, token: int, leader: Holder, *, waiting: int) -> ElectionStatus:
+    """What a store says of an election with this leader, and as many that wait."""
+    return ElectionStatus(election, Incumbent(election, leader, Token(token)), None, None, False, (BOB, ADA)[:waiting])

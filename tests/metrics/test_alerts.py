@@ -5,9 +5,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from tenure.cli.commands import tenure as everything
 from tenure.errors import ConfigError
 from tenure.metrics.alerts import rules
 from tenure.metrics.catalogue import METRICS
@@ -50,6 +52,7 @@ MUTATIONS = [
     ("StaleWriteRefused", "offset 10m", "offset 30s"),
     ("StaleWriteRefused", "[10m]", "[1m]"),
     ("StaleWriteRefused", "[10m]", "[1h]"),
+    ("StaleWriteRefused", "sink, fence,", "sink,"),
     ("Overstay", "> 0\n", "> 1\n"),
     ("Overstay", "offset 10m", "offset 30s"),
     ("Overstay", "[10m]", "[1m]"),
@@ -137,6 +140,39 @@ def test_an_alert_says_how_bad_it_is_and_what_to_do(alert: str) -> None:
         assert heading in page, heading
 
 
+def test_runbooks_speak_of_metrics_and_commands_that_there_are() -> None:
+    names = {metric.name for metric in METRICS} | set(SERIES)
+    for page in RUNBOOKS.glob("*.md"):
+        text = page.read_text()
+        assert set(re.findall(r"\btenure_\w+", text)) <= names, page.name
+        for line in re.findall(r"`(tenure [a-z][^`]*)`", text):
+            command: click.Command = everything
+            path = line.split()[1:]
+            while path and isinstance(command, click.Group):
+                found = command.get_command(click.Context(command), path.pop(0))
+                assert found is not None, (page.name, line)
+                command = found
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in path if word.startswith("--")} <= known, (page.name, line)
+
+
+def test_the_playbook_goes_read_only_restores_and_keeps_tokens_from_going_back_for_every_store() -> None:
+    text = (RUNBOOKS / "quorum-loss.md").read_text()
+    steps = re.findall(r"^## (?:(\d)\. )?(.+)$", text, re.MULTILINE)
+    assert [number for number, _ in steps if number] == ["1", "2", "3", "4", "5", "6"]
+    assert [title for number, title in steps if number in {"2", "4", "5"}] == [
+        "Go read-only",
+        "Else restore",
+        "See that tokens have not gone back",
+    ]
+    table = text.partition("How tokens are kept from going back")[2].partition("## 5")[0]
+    stores = (RUNBOOKS.parent / "reference" / "stores.md").read_text()
+    for store in ("etcd", "Kubernetes", "ZooKeeper", "Consul", "PostgreSQL", "MySQL", "SQLite"):
+        assert store in stores
+        assert re.search(rf"^\| {store}", table, re.MULTILINE), store
+    assert "quorum-loss.md" in (RUNBOOKS / "quorum-at-risk.md").read_text()
+
+
 @pytest.mark.parametrize("alert", ALERTS)
 def test_an_alert_asks_for_nothing_that_no_exporter_shows(alert: str) -> None:
     expression = ALERTS[alert]["expr"]
@@ -164,7 +200,7 @@ def test_rules_are_made_to_fit() -> None:
     assert made["TenureNoLeader"]["annotations"]["runbook_url"] == "https://docs.example.org/runbooks/no-leader.html"
     for rule in made.values():
         assert re.findall(r"(?:by|on) \((?!cluster, )", rule["expr"]) == []
-    assert "(cluster, sink, job, instance)" in made["TenureStaleWriteRefused"]["expr"]
+    assert "(cluster, sink, fence, job, instance)" in made["TenureStaleWriteRefused"]["expr"]
 
 
 @pytest.mark.parametrize(

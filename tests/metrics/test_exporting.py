@@ -13,12 +13,18 @@ from pathlib import Path
 import anyio
 import pytest
 import structlog
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import tenure
-from tenure.errors import ConfigError, Reason
+from tenure.errors import ConfigError
 from tenure.facts import publish
-from tenure.facts.kinds import Elected, Left, Overstayed, RefusedStale, Stood, Suspended, Waiting
+from tenure.facts.kinds import Elected, RefusedStale, Suspended, Waiting
 from tenure.metrics import OpenTelemetry, Prometheus
 from tenure.metrics.catalogue import METRICS
 from tenure.model import Token
@@ -176,12 +182,63 @@ def test_what_a_subscriber_missed_is_shown_under_its_name() -> None:
 def test_promtool_finds_no_fault_with_a_scrape() -> None:
     """It knows the conventions of names, units and types."""
     told = Telling()
-    for happened in (Stood(1), Elected(Token(1), 0), Overstayed(Token(1), 1), Left(Token(1), Reason.LAPSED)):
-        told(happened)
-    told(RefusedStale("Marks", 1, 2), of_store=True)
+    told.everything()
+    families = {family.name: family.samples for family in text_string_to_metric_families(told.text())}
+    # Of what stands there without a value it would say nothing; and of those who miss facts there is always the log.
+    assert [metric.name for metric in METRICS if not families[metric.name]] == []
     command = [tool("promtool"), "check", "metrics"]
     answer = subprocess.run(command, input=told.text(), capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout + answer.stderr) == (0, "")
+
+
+HOSTILE = 'x"} 1\n# TYPE evil counter\nevil{a="\\'
+
+
+def test_no_name_can_add_a_line_or_a_label_to_a_scrape() -> None:
+    """Names of elections are checked where they are stood in; addresses, sinks and fences are others' to choose."""
+    told = Telling()
+    told(Elected(Token(1), 0), election=HOSTILE, at_store=HOSTILE)
+    told(RefusedStale(HOSTILE, 1, 2, HOSTILE), of_store=True)
+    assert told.value("leader", store=HOSTILE, election=HOSTILE) == 1
+    assert told.value("stale_writes_refused_total", sink=HOSTILE, fence=HOSTILE) == 1
+    assert {family.name for family in text_string_to_metric_families(told.text())} == {one.name for one in METRICS}
+    assert told.metrics.exposition()[0] == generate_latest(told.metrics.registry)
+
+
+def test_a_real_tenure_is_a_span_and_instruments_of_opentelemetry(tmp_path: Path) -> None:
+    reader, spans, tracers = InMemoryMetricReader(), InMemorySpanExporter(), TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    meters = MeterProvider([reader])
+
+    def seen() -> bool:
+        assert subscription.wait_until_told(30)
+        data = reader.get_metrics_data()
+        found = {
+            one.name
+            for every in (data.resource_metrics if data else ())
+            for scope in every.scope_metrics
+            for one in scope.metrics
+        }
+        return {"tenure.leader", "tenure.renewal_margin"} <= found
+
+    with (
+        tenure.subscribe(OpenTelemetry(meters, tracers)) as subscription,
+        tenure.sync.open_store(f"sqlite://{tmp_path / 'x.db'}") as store,
+        tenure.sync.Election(store, "traced", ttl=1).once() as term,
+    ):
+        while not seen():
+            term.sleep(0.05)
+        token = term.token
+    assert subscription.wait_until_told(30)
+    assert not subscription.failed
+    tried, led = [dict(span.attributes or {}) for span in spans.get_finished_spans()]
+    assert (tried["tenure.outcome"], tried["tenure.token"], tried["tenure.election"]) == ("elected", token, "traced")
+    assert (led["tenure.reason"], led["tenure.token"]) == ("resigned", token)
+    margin_s = led["tenure.renewal_margin_least_s"]
+    assert isinstance(margin_s, float)
+    assert 0 < margin_s < 1
+    meters.shutdown()
+    tracers.shutdown()
 
 
 def test_the_reference_has_every_metric_as_it_is() -> None:

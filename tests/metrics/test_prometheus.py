@@ -4,15 +4,14 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tenure.errors import ConfigError, Reason
+from tenure.errors import Reason
 from tenure.facts import kinds as what
 from tenure.facts.kinds import Outcome
 from tenure.metrics import Prometheus
 from tenure.metrics.catalogue import METRICS, Kind
 from tenure.model import Bid, Incumbent, Token
-from tenure.stores.base import ElectionStatus
 from tenure.stores.examining import bad, good, warning
-from tests.metrics.telling import ADA, BOB, SECOND_NS, STORE, Telling
+from tests.metrics.telling import ADA, BOB, SECOND_NS, STORE, Telling, status
 
 
 @pytest.fixture
@@ -31,6 +30,8 @@ def test_a_candidate_waits_leads_and_leaves(told: Telling) -> None:
     assert (told.of("leader"), told.of("waiting"), told.of("elected_timestamp_seconds")) == (0, 0, None)
     assert told.of("tenures_total", reason="resigned") == told.of("elected_total") == 1
     assert told.store("time_in_office_seconds_sum") == 60
+    assert (told.store("election_duration_seconds_count"), told.store("election_duration_seconds_sum")) == (1, 1)
+    assert told.store("leaderless_seconds_count") == 0  # Nobody has said that the office was free before it stood.
 
 
 def test_an_election_that_is_gone_is_not_shown_for_ever(told: Telling) -> None:
@@ -119,18 +120,23 @@ def test_a_store_that_is_lost_is_shown_and_timed(told: Telling) -> None:
     told(what.StoreBack(4 * SECOND_NS), of_store=True)
     told.passes(3)
     assert (told.store("store_lost"), told.store("store_lost_time_seconds_total")) == (0, 4)
-    assert told.store("store_errors_total", operation="renew", outcome="unknown") == 1
+    told(what.StoreFailed("claim", Outcome.REFUSED, "no right"))
+    told(what.StoreFailed("claim", Outcome.UNREACHABLE, "nobody listens"))
+    for operation, outcome in (("renew", "unknown"), ("claim", "refused"), ("claim", "unreachable")):
+        assert told.store("store_errors_total", operation=operation, outcome=outcome) == 1
 
 
 def test_what_sinks_refuse_and_how_long_a_machine_slept_is_counted(told: Telling) -> None:
-    told(what.RefusedStale("SqliteSink", 1, 2), of_store=True)
-    told(what.RefusedUnverified("Marks", 9, 2), of_store=True)
+    told(what.RefusedStale("SqliteSink", 1, 2, "etcd/7/jobs"), of_store=True)
+    told(what.RefusedStale("SqliteSink", 1, 2, "etcd/7/mail"), of_store=True)
+    told(what.RefusedUnverified("Marks", 9, 2), of_store=True)  # It does not say whose it was.
     told(what.SealFailed(Token(1), "Marks", "no", True))
     told(what.SealFailed(Token(1), "Marks", "by choice", False))
     assert told.value("suspended_seconds_total") == 0
     told(what.Suspended(90 * SECOND_NS), of_store=True)
-    assert told.value("stale_writes_refused_total", sink="SqliteSink") == 1
-    assert told.value("unverified_writes_refused_total", sink="Marks") == 1
+    for election in ("jobs", "mail"):
+        assert told.value("stale_writes_refused_total", sink="SqliteSink", fence=f"etcd/7/{election}") == 1
+    assert told.value("unverified_writes_refused_total", sink="Marks", fence="") == 1
     assert told.store("seal_failures_total", sink="Marks") == 1
     assert told.value("suspended_seconds_total") == 90
 
@@ -141,6 +147,30 @@ def test_a_fact_that_was_missed_is_made_up_for_by_the_next_one(told: Telling) ->
     assert (told.of("leader"), told.of("waiting")) == (0, 1)
 
 
+def test_a_leader_whose_election_nobody_heard_leads_once_its_renewals_show_it(told: Telling) -> None:
+    bid = Bid("jobs", ADA, 3, 8 * SECOND_NS)
+    told(what.Stood(8 * SECOND_NS))
+    for at_s in (10, 12, 14, 16):  # As those of an office that is granted and still being sealed would be.
+        told(what.Renewed([bid], 6 * SECOND_NS, 0), at_s=at_s, of_store=True)
+        assert (told.of("leader"), told.of("waiting")) == (0, 1)
+    told(what.Renewed([bid], 2 * SECOND_NS, 0), at_s=18, of_store=True)
+    assert (told.of("leader"), told.of("waiting"), told.of("renewal_margin_least_seconds")) == (1, 0, 2)
+    assert told.store("elections", state="leading") == 1
+    told(what.Left(Token(7), Reason.RESIGNED), at_s=30)
+    assert (told.of("leader"), told.store("time_in_office_seconds_sum")) == (0, 20)
+    assert told.of("tenures_total", reason="resigned") == 1
+
+
+def test_bids_that_are_given_up_before_office_are_no_leader(told: Telling) -> None:
+    told(what.Stood(8 * SECOND_NS))
+    for number, at_s in enumerate(range(2, 40, 6)):  # A sink cannot be sealed: each try ends within its lease.
+        told(what.Renewed([Bid("jobs", ADA, number, 8 * SECOND_NS)], SECOND_NS, 0), at_s=at_s, of_store=True)
+        assert told.of("leader") == 0
+    told(what.Waiting(None), at_s=40)
+    told(what.Renewed([Bid("jobs", ADA, 6, 8 * SECOND_NS)], SECOND_NS, 0), at_s=47, of_store=True)
+    assert told.of("leader") == 0  # What it said in between begins it anew.
+
+
 def test_one_that_is_never_heard_of_again_leads_no_longer_than_a_lease_can_last(told: Telling) -> None:
     bid = Bid("jobs", ADA, 1, 8 * SECOND_NS)
     told(what.Stood(8 * SECOND_NS))
@@ -149,7 +179,7 @@ def test_one_that_is_never_heard_of_again_leads_no_longer_than_a_lease_can_last(
     told.passes(15)
     assert (told.of("leader"), told.store("elections", state="leading")) == (1, 1)
     told.passes(2)  # Of ten thousand that left at once, nobody has heard this one.
-    told.metrics.saw([_status("jobs", 2, BOB, waiting=0)], STORE)
+    told.metrics.saw([status("jobs", 2, BOB, waiting=0)], STORE)
     assert (told.of("leader"), told.of("leaders_seen"), told.store("elections", state="leading")) == (0, 1, 0)
     told(what.Renewed([bid], SECOND_NS, 0), at_s=30, of_store=True)  # It was renewals that were missed.
     assert told.of("leader") == 1
@@ -174,7 +204,7 @@ def test_two_candidates_of_one_process_are_one_election(told: Telling) -> None:
 
 def test_a_picture_of_the_store_tells_queue_and_leaders(told: Telling) -> None:
     told(what.Waiting(Incumbent("jobs", BOB, Token(3))))
-    told.metrics.saw([_status("jobs", 4, BOB, waiting=2), _status("seen", 9, BOB, waiting=0)], STORE)
+    told.metrics.saw([status("jobs", 4, BOB, waiting=2), status("seen", 9, BOB, waiting=0)], STORE)
     assert (told.of("queue_position"), told.of("standbys"), told.of("leaders_seen")) == (2, 2, 1)
     assert told.of("token") == 4
     assert told.value("leaders_seen", store=STORE, election="seen") == 1
@@ -187,7 +217,7 @@ def test_a_picture_of_the_store_tells_queue_and_leaders(told: Telling) -> None:
 
 
 def test_an_election_that_was_seen_first_is_counted_from_nought(told: Telling) -> None:
-    told.metrics.saw([_status("jobs", 4, BOB, waiting=2)], STORE)
+    told.metrics.saw([status("jobs", 4, BOB, waiting=2)], STORE)
     assert told.of("elected_total") is None
     told(what.Stood(SECOND_NS))
     assert (told.of("elected_total"), told.store("store_lost"), told.store("leaderless_seconds_count")) == (0, 0, 0)
@@ -202,68 +232,6 @@ def test_what_a_doctor_finds_is_counted_by_level(told: Telling) -> None:
     assert told.store("store_findings", subject="members", level="good") == 1
     told.passes(901)
     assert told.store("store_findings", subject="members", level="good") is None
-
-
-def test_only_so_many_elections_have_a_name_and_nothing_goes_uncounted() -> None:
-    told = Telling(elections_max=2)
-    for name in ("a", "b", "c", "d"):
-        told(what.Elected(Token(1), 0), election=name)
-    assert [told.value("leader", store=STORE, election=name) for name in "abcd"] == [1, 1, None, None]
-    assert told.value("elected_total", store=STORE, election="/others") == 2
-    assert (told.value("elections_folded"), told.store("elections", state="leading")) == (2, 4)
-    for name in "ac":
-        told(what.Left(Token(1), Reason.RESIGNED), election=name)
-        told(what.Withdrew(), election=name)
-    told.passes(301)
-    told(what.Stood(SECOND_NS), election="e")  # The place of "a", of whom only the counters are left.
-    assert told.value("waiting", store=STORE, election="e") == 1
-    assert told.value("elected_total", store=STORE, election="a") is None
-    assert told.value("elected_total", store=STORE, election="/others") == 3
-    assert told.value("tenures_total", store=STORE, election="/others", reason="resigned") == 2
-    assert told.value("elections_folded") == 1
-
-
-def test_seeing_many_elections_makes_no_more_series_than_standing_in_them() -> None:
-    told = Telling(elections_max=3)
-    told.metrics.saw([_status(f"e{number}", 1, BOB, waiting=0) for number in range(50)], STORE)
-    assert told.text().count("\ntenure_leaders_seen{") == 3
-
-
-def test_who_stands_is_shown_before_what_is_only_seen() -> None:
-    told = Telling(elections_max=3)
-    told(what.Stood(SECOND_NS), election="e0")
-    for _ in range(2):
-        told.metrics.saw([_status(f"e{number}", 1, BOB, waiting=0) for number in range(50)], STORE)
-        for name in ("a", "b", "c"):
-            told(what.Stood(SECOND_NS), election=name)
-        assert [told.value("waiting", store=STORE, election=name) for name in ("e0", "a", "b", "c")] == [1, 1, 1, None]
-    assert told.value("elections_folded") == 1
-
-
-def test_elections_that_were_held_once_are_not_shown(told: Telling) -> None:
-    told(what.Stood(SECOND_NS))
-    idle = [ElectionStatus(name, None, None, None, False, ()) for name in ("jobs", "order-1", "order-2")]
-    told.metrics.saw(idle, STORE)
-    assert told.text().count("\ntenure_leaders_seen{") == 1
-    assert told.of("leaders_seen") == 0
-
-
-def test_stores_that_a_program_makes_up_are_bounded() -> None:
-    told = Telling()
-    for number in range(150):
-        told(what.Elected(Token(1), 0), at_store=f"sqlite:///tenants/{number}.db")
-        told(what.StoreLost("gone"), of_store=True, at_store=f"sqlite:///tenants/{number}.db")
-    assert told.text().count("\ntenure_store_lost{") == 101
-    assert told.value("elections", store="/others", state="leading") == 50
-    assert told.value("elected_total", store="/others", election="/others") == 50
-    assert told.value("store_lost", store="/others") == 1
-
-
-def test_words_that_a_program_makes_up_are_bounded() -> None:
-    told = Telling()
-    for number in range(150):
-        told(what.RefusedStale(f"Sink{number}", 1, 2), of_store=True)
-    assert told.value("stale_writes_refused_total", sink="/others") == 50
 
 
 def test_a_scrape_is_what_prometheus_client_would_have_written(told: Telling) -> None:
@@ -296,13 +264,3 @@ def test_names_are_as_prometheus_wants_them(told: Telling) -> None:
     for metric in METRICS:
         assert bool(metric.buckets) is (metric.kind is Kind.HISTOGRAM), metric.name
         assert metric.help.endswith("."), metric.name
-
-
-def test_a_limit_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="elections_max = 0: must be at least 1"):
-        Prometheus(elections_max=0)
-
-
-def _status(election: str, token: int, leader: object, *, waiting: int) -> ElectionStatus:
-    assert leader is BOB
-    return ElectionStatus(election, Incumbent(election, BOB, Token(token)), None, None, False, (BOB, ADA)[:waiting])

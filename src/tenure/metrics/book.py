@@ -14,7 +14,7 @@ from tenure.facts.kinds import Fact
 from tenure.metrics import catalogue as of
 from tenure.metrics.catalogue import Metric
 from tenure.metrics.elections import OTHERS, Candidate, Elections, OneElection
-from tenure.model import Incumbent
+from tenure.model import Holder, Incumbent
 from tenure.stores.base import ElectionStatus
 from tenure.stores.examining import Finding, Level
 
@@ -22,6 +22,9 @@ Labels = tuple[str, ...]
 
 # Stores, sinks and operations come from the program and not from its users; this is for a program that makes them up.
 _WORDS_MAX: Final = 100
+# A fence may be called what whoever writes to a service likes. This is what the longest of our own has: an identity, and 255 bytes.
+# A store may be longer, for who names nine hosts, and is shown all the same: else none of its elections would be.
+_FENCE_CHARACTERS_MAX: Final = 600
 # Of ten thousand elections nine thousand find no room, and each would look through all of them for one that is over.
 _LOOK_EVERY_NS: Final = 10 * 10**9
 
@@ -97,15 +100,18 @@ class Book:
     # Of a candidate
 
     def _candidate(self, fact: Fact) -> tuple[OneElection, Candidate]:
-        if self.elections.get(fact.store, fact.election) is None:
-            self._make_room(fact.at_ns)
-        one = self.elections.stood_in(fact.store, fact.election)
         assert fact.holder is not None, fact
+        return self._known_as(fact, fact.election, fact.holder)
+
+    def _known_as(self, fact: Fact, election: str, holder: Holder) -> tuple[OneElection, Candidate]:
+        if self.elections.get(fact.store, election) is None:
+            self._make_room(fact.at_ns)
+        one = self.elections.stood_in(fact.store, election)
         one.gone_at = None
-        candidate = one.candidates.get(fact.holder)
+        candidate = one.candidates.get(holder)
         if candidate is None:
             self._know(fact.store)
-            candidate = one.candidates[fact.holder] = Candidate(fact.holder)
+            candidate = one.candidates[holder] = Candidate(holder)
             self._to.count(of.ELECTED, 0, one.shown)  # A rate needs the nought that it began with.
         return one, candidate
 
@@ -168,10 +174,13 @@ class Book:
         for bid in renewed.bids:  # Ten thousand at a heartbeat: no more than two lookups for each.
             one = known.get(bid.election)
             candidate = one and one.candidates.get(bid.holder)
-            if candidate:
-                candidate.renewed_at, candidate.ttl_ns = fact.at_ns, bid.ttl_ns
-                if candidate.margin_least_ns is None or margin_ns < candidate.margin_least_ns:
-                    candidate.margin_least_ns = margin_ns
+            if not candidate:  # Nobody has heard it stand: of ten thousand that stand at once, not all are heard.
+                candidate = self._known_as(fact, bid.election, bid.holder)[1]
+            candidate.renewed_at, candidate.ttl_ns = fact.at_ns, bid.ttl_ns
+            if candidate.elected_at is None and not candidate.must_lead(bid, fact.at_ns, fact.at_s):
+                continue
+            if candidate.margin_least_ns is None or margin_ns < candidate.margin_least_ns:
+                candidate.margin_least_ns = margin_ns
 
     def _overstayed(self, fact: Fact, overstayed: what.Overstayed) -> None:
         one, candidate = self._candidate(fact)
@@ -229,10 +238,16 @@ class Book:
         self._to.count(of.STORE_LOST_TIME, back.gone_for_ns / 1e9, (self.store_shown(fact.store),))
 
     def _refused_stale(self, _: Fact, refused: what.RefusedStale) -> None:
-        self._to.count(of.STALE, 1, (self._word("sink", refused.sink),))
+        self._refused(of.STALE, refused.sink, refused.fence)
 
     def _refused_unverified(self, _: Fact, refused: what.RefusedUnverified) -> None:
-        self._to.count(of.UNVERIFIED, 1, (self._word("sink", refused.sink),))
+        self._refused(of.UNVERIFIED, refused.sink, refused.fence)
+
+    def _refused(self, metric: Metric, sink: str, fence: str) -> None:
+        # JSON can say half of a surrogate pair: with one in a label, no scrape of this process could be sent any more.
+        fence = fence.encode("utf-8", "replace").decode()
+        shown = OTHERS if len(fence) > _FENCE_CHARACTERS_MAX else self._word("fence", fence)
+        self._to.count(metric, 1, (self._word("sink", sink), shown))
 
     def _suspended(self, _: Fact, suspended: what.Suspended) -> None:
         self._to.count(of.SUSPENDED, suspended.for_ns / 1e9, ())

@@ -61,6 +61,7 @@ class Metric:
 _S: Final = "seconds"
 _ELECTION: Final = ("store", "election")
 _STORE: Final = ("store",)
+_FENCE: Final = ("sink", "fence")
 
 # From a store in the same rack to one that is given up, attempts of at most five seconds each.
 _LATENCY: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -73,138 +74,107 @@ _MARGIN: Final = (0, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60)
 _SHARES: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 _TENURES: Final = (1, 10, 60, 600, 3600, 21_600, 86_400, 604_800, 2_592_000)
 
+
+def _gauge(stem: str, labels: tuple[str, ...], help_: str, unit: str = "") -> Metric:
+    return Metric(stem, Kind.GAUGE, help_, labels, unit)
+
+
+def _counter(stem: str, labels: tuple[str, ...], help_: str, unit: str = "") -> Metric:
+    return Metric(stem, Kind.COUNTER, help_, labels, unit)
+
+
+def _of_a_store(stem: str, buckets: tuple[float, ...], help_: str, unit: str = _S) -> Metric:
+    return Metric(stem, Kind.HISTOGRAM, help_, _STORE, unit, buckets)
+
+
 # Of each election: six series while it leads, three while it waits.
-LEADER: Final = Metric(
-    "leader",
-    Kind.GAUGE,
-    "1 while a candidate of this process leads, from taking office until its body has ended.",
-    _ELECTION,
+LEADER: Final = _gauge(
+    "leader", _ELECTION, "1 while a candidate of this process leads, from taking office until its body has ended."
 )
-WAITING: Final = Metric(
-    "waiting", Kind.GAUGE, "1 while a candidate of this process stands and none of them leads.", _ELECTION
-)
-TOKEN: Final = Metric(
+WAITING: Final = _gauge("waiting", _ELECTION, "1 while a candidate of this process stands and none of them leads.")
+TOKEN: Final = _gauge(
     "token",
-    Kind.GAUGE,
+    _ELECTION,
     "The highest token that this process knows of: its own, that of whom it waits for, or what the store says.",
-    _ELECTION,
 )
-ELECTED: Final = Metric("elected", Kind.COUNTER, "Tenures of this process that have begun.", _ELECTION)
-ELECTED_AT: Final = Metric(
-    "elected_timestamp", Kind.GAUGE, "When the running tenure of this process began, in Unix time.", _ELECTION, _S
+ELECTED: Final = _counter("elected", _ELECTION, "Tenures of this process that have begun.")
+ELECTED_AT: Final = _gauge(
+    "elected_timestamp", _ELECTION, "When the running tenure of this process began, in Unix time.", _S
 )
-MARGIN_LEAST: Final = Metric(
+MARGIN_LEAST: Final = _gauge(
     "renewal_margin_least",
-    Kind.GAUGE,
-    "The least that was left of the validity when a renewal of the running tenure was answered.",
     _ELECTION,
+    "The least that was left of the validity when a renewal of the running tenure was answered.",
     _S,
 )
 # There once the first has happened.
-ENDED: Final = Metric(
-    "tenures", Kind.COUNTER, "Tenures of this process that have ended, by reason.", (*_ELECTION, "reason")
-)
-OVERSTAYS: Final = Metric(
-    "overstays", Kind.COUNTER, "Tenures whose body still ran when their validity had ended.", _ELECTION
-)
-OVERSTAY: Final = Metric(
-    "overstay", Kind.COUNTER, "For how long bodies ran on after the validity of their tenure had ended.", _ELECTION, _S
+ENDED: Final = _counter("tenures", (*_ELECTION, "reason"), "Tenures of this process that have ended, by reason.")
+OVERSTAYS: Final = _counter("overstays", _ELECTION, "Tenures whose body still ran when their validity had ended.")
+OVERSTAY: Final = _counter(
+    "overstay", _ELECTION, "For how long bodies ran on after the validity of their tenure had ended.", _S
 )
 # There if somebody looks at the store and says what it saw.
-LEADERS_SEEN: Final = Metric(
-    "leaders_seen",
-    Kind.GAUGE,
-    "How many lead: whom the store names, and candidates of this process that believe so.",
-    _ELECTION,
+LEADERS_SEEN: Final = _gauge(
+    "leaders_seen", _ELECTION, "How many lead: whom the store names, and candidates of this process that believe so."
 )
-STANDBYS: Final = Metric("standbys", Kind.GAUGE, "How many wait, as the store says.", _ELECTION)
-QUEUE_POSITION: Final = Metric(
-    "queue_position", Kind.GAUGE, "Which in the queue this process is, as the store says: 1 is next.", _ELECTION
+STANDBYS: Final = _gauge("standbys", _ELECTION, "How many wait, as the store says.")
+QUEUE_POSITION: Final = _gauge(
+    "queue_position", _ELECTION, "Which in the queue this process is, as the store says: 1 is next."
 )
 
 # Of a store
-ELECTIONS: Final = Metric(
-    "elections", Kind.GAUGE, "How many elections this process stands in, by what it does there.", (*_STORE, "state")
+ELECTIONS: Final = _gauge(
+    "elections", (*_STORE, "state"), "How many elections this process stands in, by what it does there."
 )
-ELECTION_TIME: Final = Metric(
-    "election_duration",
-    Kind.HISTOGRAM,
-    "From standing, or from hearing that the office may be free, to taking it.",
-    _STORE,
-    _S,
-    _ELECTING,
+ELECTION_TIME: Final = _of_a_store(
+    "election_duration", _ELECTING, "From standing, or from hearing that the office may be free, to taking it."
 )
-LEADERLESS: Final = Metric(
+LEADERLESS: Final = _of_a_store(
     "leaderless",
-    Kind.HISTOGRAM,
-    "From hearing that the office may be free until somebody was known to be in it, as a candidate saw it.",
-    _STORE,
-    _S,
     _ELECTING,
+    "From hearing that the office may be free until somebody was known to be in it, as a candidate saw it.",
 )
-IN_OFFICE: Final = Metric(
-    "time_in_office", Kind.HISTOGRAM, "How long tenures lasted that have ended.", _STORE, _S, _TENURES
+IN_OFFICE: Final = _of_a_store("time_in_office", _TENURES, "How long tenures lasted that have ended.")
+MARGIN: Final = _of_a_store(
+    "renewal_margin", _MARGIN, "What was left of the validity when a renewal was answered: how close it was."
 )
-MARGIN: Final = Metric(
+MARGIN_RATIO: Final = _of_a_store(
     "renewal_margin",
-    Kind.HISTOGRAM,
-    "What was left of the validity when a renewal was answered: how close it was.",
-    _STORE,
-    _S,
-    _MARGIN,
-)
-MARGIN_RATIO: Final = Metric(
-    "renewal_margin",
-    Kind.HISTOGRAM,
-    "What was left of the validity when a renewal was answered, as a share of the ttl.",
-    _STORE,
-    "ratio",
     _SHARES,
+    "What was left of the validity when a renewal was answered, as a share of the ttl.",
+    "ratio",
 )
-RENEWAL_TIME: Final = Metric(
-    "renewal_duration", Kind.HISTOGRAM, "From asking for a renewal to its answer.", _STORE, _S, _LATENCY
-)
-STORE_ERRORS: Final = Metric(
+RENEWAL_TIME: Final = _of_a_store("renewal_duration", _LATENCY, "From asking for a renewal to its answer.")
+STORE_ERRORS: Final = _counter(
     "store_errors",
-    Kind.COUNTER,
-    "Requests that came to nothing, by what is known of them.",
     (*_STORE, "operation", "outcome"),
+    "Requests that came to nothing, by what is known of them.",
 )
-STORE_LOST: Final = Metric("store_lost", Kind.GAUGE, "1 while the store does not answer this process.", _STORE)
-STORE_LOST_TIME: Final = Metric(
-    "store_lost_time", Kind.COUNTER, "For how long the store has not answered this process.", _STORE, _S
+STORE_LOST: Final = _gauge("store_lost", _STORE, "1 while the store does not answer this process.")
+STORE_LOST_TIME: Final = _counter(
+    "store_lost_time", _STORE, "For how long the store has not answered this process.", _S
 )
-SEAL_FAILURES: Final = Metric(
+SEAL_FAILURES: Final = _counter(
     "seal_failures",
-    Kind.COUNTER,
-    "Fences that could not be raised, so that an office that was granted was not taken.",
     (*_STORE, "sink"),
+    "Fences that could not be raised, so that an office that was granted was not taken.",
 )
-FINDINGS: Final = Metric(
+FINDINGS: Final = _gauge(
     "store_findings",
-    Kind.GAUGE,
-    "What an examination of the store has found, by level, as tenure doctor does.",
     (*_STORE, "subject", "level"),
+    "What an examination of the store has found, by level, as tenure doctor does.",
 )
 
 # Of a process
-STALE: Final = Metric(
-    "stale_writes_refused",
-    Kind.COUNTER,
-    "Writes and seals that a sink refused for a larger token it has seen.",
-    ("sink",),
+STALE: Final = _counter(
+    "stale_writes_refused", _FENCE, "Writes and seals that a sink refused for a larger token it has seen."
 )
-UNVERIFIED: Final = Metric(
-    "unverified_writes_refused",
-    Kind.COUNTER,
-    "Writes and seals that a sink refused, because nobody confirmed the token.",
-    ("sink",),
+UNVERIFIED: Final = _counter(
+    "unverified_writes_refused", _FENCE, "Writes and seals that a sink refused, because nobody confirmed the token."
 )
-SUSPENDED: Final = Metric("suspended", Kind.COUNTER, "For how long the machine slept.", (), _S)
-FOLDED: Final = Metric(
-    "elections_folded", Kind.GAUGE, "How many elections of this process have no series of their own."
-)
-DROPPED: Final = Metric("facts_dropped", Kind.COUNTER, "Facts that a subscriber was too slow for.", ("subscriber",))
-FAILED: Final = Metric("facts_failed", Kind.COUNTER, "Facts with which a subscriber raised.", ("subscriber",))
+SUSPENDED: Final = _counter("suspended", (), "For how long the machine slept.", _S)
+FOLDED: Final = _gauge("elections_folded", (), "How many elections of this process have no series of their own.")
+DROPPED: Final = _counter("facts_dropped", ("subscriber",), "Facts that a subscriber was too slow for.")
+FAILED: Final = _counter("facts_failed", ("subscriber",), "Facts with which a subscriber raised.")
 
 METRICS: Final[tuple[Metric, ...]] = tuple(value for value in globals().values() if isinstance(value, Metric))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tenure.errors import ConfigError
-from tenure.model import Holder
+from tenure.model import Bid, Holder
 from tenure.stores.base import ElectionStatus
 
 ELECTIONS_MAX: Final = 1000
@@ -39,6 +39,8 @@ class Candidate:
     renewed_at: int = 0  # or elected, whichever was later
     margin_least_ns: int | None = None
     overdue_since: int | None = None  # when the validity ended that its body has outlived
+    # The serial of a bid that is renewed, and since when, on both clocks.
+    renewing: tuple[int, int, float] | None = None
 
     def leads(self, now: int) -> bool:
         """Say whether it leads, as far as is known.
@@ -50,9 +52,24 @@ class Candidate:
             return self.elected_at is not None
         return now - self.renewed_at <= _LEASES_MAX * self.ttl_ns
 
+    def must_lead(self, bid: Bid, at_ns: int, at_s: float) -> bool:
+        """Hear of a renewal of one that nobody has heard take office, and say whether it must have.
+
+        An office that was granted is renewed while its sinks are sealed, which takes less than a ttl or is given up. So a bid
+        that is renewed for that long is that of a leader, whose ``Elected`` was missed: believed from its first renewal on.
+        """
+        if self.renewing is None or self.renewing[0] != bid.serial:
+            self.renewing = bid.serial, at_ns, at_s
+        _, since, since_s = self.renewing
+        if at_ns - since < bid.ttl_ns:
+            return False
+        self.elected_at, self.elected_at_s = since, since_s
+        self.asking_since = self.free_since = None
+        return True
+
     def leads_no_more(self) -> None:
         """Forget the tenure; called with every fact that no leader has, since the one that says so may have been missed."""
-        self.elected_at = self.margin_least_ns = self.overdue_since = None
+        self.elected_at = self.margin_least_ns = self.overdue_since = self.renewing = None
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from tenure.metrics import catalogue as of
 from tenure.metrics.catalogue import Kind, Metric
 
 _GREEN, _ORANGE, _RED = "green", "orange", "red"
+_CALM: Final = ((None, _GREEN),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Panel:
     height: int
     queries: tuple[Query, ...]
     unit: str = "short"
-    steps: tuple[tuple[float | None, str], ...] = ((None, _GREEN),)
+    steps: tuple[tuple[float | None, str], ...] = _CALM
     options: tuple[tuple[str, Any], ...] = ()
 
 
@@ -65,6 +66,18 @@ _LEADER_BY: Final = f"max by (store, election) ({_of(of.LEADER)})"
 
 def _stat(title: str, help_: str, expr: str, steps: tuple[tuple[float | None, str], ...]) -> Panel:
     return Panel("stat", title, help_, 4, 4, (Query(f"({expr}) or vector(0)", instant=True),), "short", steps, _STAT)
+
+
+def _over_time(
+    title: str,
+    help_: str,
+    *queries: Query,
+    unit: str = "short",
+    steps: tuple[tuple[float | None, str], ...] = _CALM,
+    height: int = 8,
+) -> Panel:
+    """Return a third of a row, in which lines run."""
+    return Panel("timeseries", title, help_, 8, height, queries, unit, steps)
 
 
 _AT_A_GLANCE: Final = (
@@ -127,32 +140,25 @@ _WHO: Final = (
 )
 
 _FAILOVERS: Final = (
-    Panel(
-        "timeseries",
+    _over_time(
         "Election duration",
         "From standing, or from hearing that the office may be free, to taking it. Runbook: long-election.",
-        8,
-        8,
-        (_quantile(0.5, of.ELECTION_TIME), _quantile(0.99, of.ELECTION_TIME)),
-        "s",
-        ((None, _GREEN), (10, _RED)),
+        _quantile(0.5, of.ELECTION_TIME),
+        _quantile(0.99, of.ELECTION_TIME),
+        unit="s",
+        steps=((None, _GREEN), (10, _RED)),
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "Without a leader, as candidates saw it",
         "From hearing that the office may be free until somebody was known to be in it. What came before, the rest of the lease of a leader that died, is not in it.",
-        8,
-        8,
-        (_quantile(0.5, of.LEADERLESS), _quantile(0.99, of.LEADERLESS)),
-        "s",
+        _quantile(0.5, of.LEADERLESS),
+        _quantile(0.99, of.LEADERLESS),
+        unit="s",
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "Tenures that ended, by reason",
         "Resigned is by choice; everything else was lost. Runbook: frequent-elections.",
-        8,
-        8,
-        (_increase(of.ENDED, "reason", legend="{{reason}}"),),
+        _increase(of.ENDED, "reason", legend="{{reason}}"),
     ),
 )
 
@@ -172,93 +178,65 @@ _MARGINS: Final = (
         ),
         "percentunit",
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "The ten that came closest",
         "The least that was left of the validity in the running tenure.",
-        8,
-        8,
-        (Query(f"bottomk(10, {_of(of.MARGIN_LEAST)})", "{{election}} on {{instance}}"),),
-        "s",
+        Query(f"bottomk(10, {_of(of.MARGIN_LEAST)})", "{{election}} on {{instance}}"),
+        unit="s",
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "How long renewals take",
         "From asking to the answer.",
-        8,
-        8,
-        (_quantile(0.5, of.RENEWAL_TIME), _quantile(0.99, of.RENEWAL_TIME)),
-        "s",
+        _quantile(0.5, of.RENEWAL_TIME),
+        _quantile(0.99, of.RENEWAL_TIME),
+        unit="s",
     ),
 )
 
 _STORES: Final = (
-    Panel(
-        "timeseries",
+    _over_time(
         "Requests without a good answer",
         "By what is known of them. Runbook: quorum-at-risk.",
-        8,
-        8,
-        (_increase(of.STORE_ERRORS, "store, operation, outcome", legend="{{operation}} {{outcome}} {{store}}"),),
+        _increase(of.STORE_ERRORS, "store, operation, outcome", legend="{{operation}} {{outcome}} {{store}}"),
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "Refused by sinks",
         "Stale: by a larger token. Unverified: nobody confirmed the token. Not sealed: an office was granted, and not taken.",
-        8,
-        8,
-        (
-            _increase(of.STALE, "sink", legend="stale {{sink}}"),
-            _increase(of.UNVERIFIED, "sink", legend="unverified {{sink}}"),
-            _increase(of.SEAL_FAILURES, "sink", legend="not sealed {{sink}}"),
-        ),
+        _increase(of.STALE, "sink, fence", legend="stale {{sink}} {{fence}}"),
+        _increase(of.UNVERIFIED, "sink, fence", legend="unverified {{sink}} {{fence}}"),
+        _increase(of.SEAL_FAILURES, "sink", legend="not sealed {{sink}}"),
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "Time that was lost",
         "Seconds in which stores did not answer, bodies overstayed, machines slept.",
-        8,
-        8,
-        (
-            _increase(of.STORE_LOST_TIME, "store", legend="lost {{store}}"),
-            _increase(of.OVERSTAY, "election", legend="overstay {{election}}"),
-            _increase(of.SUSPENDED, "instance", legend="slept {{instance}}"),
-        ),
-        "s",
+        _increase(of.STORE_LOST_TIME, "store", legend="lost {{store}}"),
+        _increase(of.OVERSTAY, "election", legend="overstay {{election}}"),
+        _increase(of.SUSPENDED, "instance", legend="slept {{instance}}"),
+        unit="s",
     ),
 )
 
 _REST: Final = (
-    Panel(
-        "timeseries",
+    _over_time(
         "Standbys",
         "How many wait, and in which place, where somebody looks at the store.",
-        8,
-        7,
-        (
-            Query(f"max by (election) ({_of(of.STANDBYS)})", "waiting for {{election}}"),
-            Query(f"max by (election, instance) ({_of(of.QUEUE_POSITION)})", "place of {{instance}} in {{election}}"),
-        ),
+        Query(f"max by (election) ({_of(of.STANDBYS)})", "waiting for {{election}}"),
+        Query(f"max by (election, instance) ({_of(of.QUEUE_POSITION)})", "place of {{instance}} in {{election}}"),
+        height=7,
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "Elections by process",
         "How many each process leads, and waits in.",
-        8,
-        7,
-        (Query(f"sum by (instance, state) ({_of(of.ELECTIONS)})", "{{instance}} {{state}}"),),
+        Query(f"sum by (instance, state) ({_of(of.ELECTIONS)})", "{{instance}} {{state}}"),
+        height=7,
     ),
-    Panel(
-        "timeseries",
+    _over_time(
         "What is missing here",
         "Facts that a subscriber was too slow for, or failed with; and elections beyond those that have series of their own.",
-        8,
-        7,
-        (
-            _increase(of.DROPPED, "instance, subscriber", legend="dropped {{subscriber}} on {{instance}}"),
-            _increase(of.FAILED, "instance, subscriber", legend="failed {{subscriber}} on {{instance}}"),
-            Query(f"{_of(of.FOLDED)} > 0", "folded on {{instance}}"),
-        ),
+        _increase(of.DROPPED, "instance, subscriber", legend="dropped {{subscriber}} on {{instance}}"),
+        _increase(of.FAILED, "instance, subscriber", legend="failed {{subscriber}} on {{instance}}"),
+        Query(f"{_of(of.FOLDED)} > 0", "folded on {{instance}}"),
+        height=7,
     ),
 )
 
