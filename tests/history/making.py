@@ -1,18 +1,24 @@
-"""Records, facts and traits for tests."""
+"""Records, facts and traits for tests, and a store that fails."""
 
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import anyio
 
+import tenure
+from tenure.apps.history import Recorder, TenureRecord
 from tenure.apps.history.records import Record, Sighting
+from tenure.errors import Refused, StoreError
 from tenure.facts.kinds import Fact, What
-from tenure.model import Holder
+from tenure.model import Conflict, Document, Holder, Version
 from tenure.stores.base import Expiry, Traits, Wake
+from tenure.stores.memory import MemoryStore
 
 ADA, BOB = Holder("ada", 1, "0" * 16), Holder("bob", 2, "1" * 16)
 STORE = "memory://"
 T0_S = 1_790_000_000.0
+TTL_S = 0.4
 TRAITS = Traits(
     queue=False,
     wake=Wake.WATCH,
@@ -46,3 +52,45 @@ def until(condition: Callable[[], bool], within_s: float = 60.0) -> Callable[[ob
                 await anyio.sleep(0.02)
 
     return body
+
+
+class Frail(MemoryStore):
+    """Holds elections as ever, and keeps documents as badly as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: StoreError | RuntimeError | None = None
+        self.bad: str | None = None  # a document that it will not have
+        self.blocks: anyio.Event | None = None
+        self.blocked = threading.Event()
+        self.swap_count = 0
+
+    async def fetch(self, key: str) -> Document | None:
+        await self._suffer()
+        return await super().fetch(key)
+
+    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
+        await self._suffer()
+        if key == self.bad:
+            raise Refused(self.address, "swap", "no right to this one")
+        self.swap_count += 1
+        return await super().swap(key, value, version)
+
+    async def _suffer(self) -> None:
+        if self.blocks is not None:
+            self.blocked.set()
+            await self.blocks.wait()
+        if self.error is not None:
+            raise self.error
+
+
+async def nothing(_: tenure.Tenure) -> None:
+    pass
+
+
+def tokens(tenures: list[TenureRecord]) -> list[int]:
+    return [one.token for one in tenures]
+
+
+def recorded(recorder: Recorder, count: int) -> bool:
+    return recorder.written_count == count

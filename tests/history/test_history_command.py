@@ -125,7 +125,7 @@ def test_a_leader_that_is_killed_has_vanished_between_two_instants_and_its_succe
 
 def test_who_resigns_is_told_with_its_gap_and_margin(desk: Desk) -> None:
     for _ in range(2):
-        with desk.started() as leader:
+        with desk.started("--ttl", "30s") as leader:
             desk.await_leader(leader)
             leave(leader)
     first, second = desk.history("jobs")["tenures"]
@@ -137,11 +137,17 @@ def test_who_resigns_is_told_with_its_gap_and_margin(desk: Desk) -> None:
     assert run.stdout.splitlines()[0].split() == "TOKEN HOLDER BEGAN ENDED LASTED GAP MARGIN END".split()  # noqa: SIM905
     assert "kept 1 of 1; the longest took up to" in run.stdout
     assert "\x1b" not in run.stdout
-    assert [one["token"] for one in desk.history("jobs", "--last", "1")["tenures"]] == [2]
+    last = desk.history("jobs", "--last", "1")
+    assert [one["token"] for one in last["tenures"]] == [2]
+    assert [(one["from_token"], one["to_token"]) for one in last["rto"]["changes"]] == [(1, 2)]  # the last failover
+    assert desk.history("jobs", "--last", "9" * 30)["rto"]["kept"] == 1
+    missed = desk.run("history", "jobs", "--rto", "1ms").stdout
+    assert "missed 1 of 1" in missed
+    assert "over the RTO, without the time to load" in missed
 
 
 def test_while_somebody_leads_it_is_told_that_it_does(desk: Desk) -> None:
-    with desk.started() as leader:
+    with desk.started("--ttl", "30s") as leader:
         desk.await_leader(leader)
         found = desk.history("jobs")
         assert found["leader"]["token"] == found["tenures"][0]["token"] == 1
@@ -225,7 +231,7 @@ def test_an_unknown_election_is_refused_with_the_names_that_are_near(desk: Desk)
 
 def test_on_a_terminal_there_are_bars_that_fit_into_it(desk: Desk) -> None:
     for _ in range(2):
-        with desk.started() as leader:
+        with desk.started("--ttl", "30s") as leader:
             desk.await_leader(leader)
             leave(leader)
     for width in (40, 80, 160):

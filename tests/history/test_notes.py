@@ -112,6 +112,40 @@ def test_a_refused_write_that_may_be_of_two_tenures_is_nobodys() -> None:
     assert hear(notes, [fact(what.RefusedStale("Table", 7, 8), 30, holder=None)]) == []
 
 
+def test_a_refused_write_is_of_the_tenure_whose_fence_it_met() -> None:
+    notes = Notes(STORE, identity="here")
+    hear(notes, [fact(what.Elected(TOKEN, 0), 1, election=name) for name in ("jobs", "mail")])
+    hear(notes, [fact(what.Left(TOKEN, Reason.LAPSED), 2, election="mail")])
+
+    def refused(fence: str) -> list[tuple[str, int]]:
+        told = hear(notes, [fact(what.RefusedStale("Table", 7, 8, fence), 30, election="", holder=None, store="")])
+        return [(election, one.refused_count) for election, one in told]
+
+    assert refused("here/jobs") == [("jobs", 1)]
+    assert refused("here/mail") == [("mail", 1)]  # also of one that is over
+    assert refused("elsewhere/jobs") == refused("here/more/jobs") == []  # Another store's number 7 is another's.
+
+
+def test_of_tenures_that_are_over_a_bounded_number_is_known_whatever_their_tokens() -> None:
+    """Where each election counts for itself, a lock of a new name has a token 1 each time."""
+    notes = Notes(STORE, identity="here")
+    for number in range(1500):
+        name, first = f"job/{number}", Token(1)
+        hear(notes, [fact(what.Elected(first, 0), number, name), fact(what.Left(first, Reason.RESIGNED), number, name)])
+        hear(notes, [fact(what.Withdrew(), number, name)])
+    assert [len(kept) for kept in notes._past.values()] == [1000]
+
+    def refused(fence: str) -> list[str]:
+        stale = fact(what.RefusedStale("Table", 1, 2, fence), 2000, election="", holder=None, store="")
+        return [election for election, _ in hear(notes, [stale])]
+
+    assert refused("here/job/1499") == ["job/1499"]
+    assert refused("here/job/499") == []
+    hear(notes, [fact(what.Elected(TOKEN, 0), 2000), fact(what.Left(TOKEN, Reason.RESIGNED), 2001)])
+    assert sum(len(kept) for kept in notes._past.values()) == 1000
+    assert refused("here/job/500") == []  # The oldest goes, whichever token it had.
+
+
 def test_elections_of_another_store_and_those_that_are_not_asked_for_are_left_out() -> None:
     notes = Notes(STORE, elections={"jobs"})
     facts = [

@@ -77,6 +77,40 @@ def test_a_file_that_was_torn_by_hand_is_refused_and_left(tmp_path: Path) -> Non
     assert file.read_bytes() == b'{"format":1,"tenu'
 
 
+FULL = """
+import resource, sys
+from pathlib import Path
+from tenure.apps.history.places import OnDisk
+from tenure.apps.history.records import Record
+from tenure.errors import Unreachable
+on_disk = OnDisk("redlock-1", Path(sys.argv[1]))
+on_disk.add("jobs", [Record(7, "ada/1/0", 1.0)])
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # as a disk that is full: a part of it is written
+try:
+    on_disk.add("jobs", [Record(number, "ada/1/0", 1.0) for number in range(8, 40)])
+except Unreachable as error:
+    assert "\\n" not in str(error), error
+    assert [one.token for one in on_disk.read("jobs")] == [7]
+    raise SystemExit(3)
+"""
+
+
+def test_on_a_disk_that_is_full_what_was_there_stays_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], check=False, timeout=60)
+    assert run.returncode == 3
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".json"]
+
+
+def test_what_somebody_who_was_killed_has_left_is_written_over(tmp_path: Path) -> None:
+    on_disk = OnDisk("redlock-1", tmp_path)
+    on_disk.add("jobs", [record(7)])
+    (file,) = tmp_path.glob("*.json")
+    file.with_suffix(".new").write_bytes(b'{"format":1,"ten')
+    on_disk.add("jobs", [record(8)])
+    assert [one.token for one in on_disk.read("jobs")] == [7, 8]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".json"]
+
+
 def test_a_folder_that_cannot_be_is_said_to_be_unreachable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Unreachable):

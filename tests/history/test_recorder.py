@@ -1,9 +1,9 @@
 """The recorder: whatever its store does, no election waits for it nor fails by it, and what is lost is counted and told."""
 
-import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -11,43 +11,15 @@ import pytest
 
 import tenure
 from tenure.apps.history import TenureRecord, keep, look, read_history
-from tenure.errors import ConfigError, Refused, StoreError, Unreachable
-from tenure.facts.kinds import Elected, Renewed
-from tenure.model import Conflict, Document, Version
+from tenure.errors import ConfigError, Reason
+from tenure.facts.kinds import Elected, Left, Renewed
+from tenure.facts.subscribing import subscriptions
 from tenure.stores.memory import MemoryStore
 from tests.hearing import Hearing
-from tests.history.making import until
+from tests.history.making import TTL_S, Frail, nothing, recorded, until
 from tests.processes import check_eventually
 
 PATIENCE_S = 30.0
-TTL_S = 0.4
-
-
-class Frail(MemoryStore):
-    """Holds elections as ever, and keeps documents as badly as it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.error: StoreError | None = None
-        self.blocks: anyio.Event | None = None
-        self.blocked = threading.Event()
-        self.swap_count = 0
-
-    async def fetch(self, key: str) -> Document | None:
-        await self._suffer()
-        return await super().fetch(key)
-
-    async def swap(self, key: str, value: bytes, version: Version | None) -> Document | Conflict:
-        await self._suffer()
-        self.swap_count += 1
-        return await super().swap(key, value, version)
-
-    async def _suffer(self) -> None:
-        if self.blocks is not None:
-            self.blocked.set()
-            await self.blocks.wait()
-        if self.error is not None:
-            raise self.error
 
 
 class ElectsOnly:
@@ -60,14 +32,6 @@ class ElectsOnly:
         self.traits = engine.traits
         self.claim, self.renew, self.release = engine.claim, engine.renew, engine.release
         self.changed, self.read = engine.changed, engine.read
-
-
-async def nothing(_: tenure.Tenure) -> None:
-    pass
-
-
-def tokens(tenures: list[TenureRecord]) -> list[int]:
-    return [one.token for one in tenures]
 
 
 def test_what_was_led_in_a_block_is_recorded_at_its_end(on: Callable[..., None]) -> None:
@@ -122,61 +86,6 @@ def test_while_its_store_never_answers_renewals_go_on_and_leaving_takes_a_bounde
         assert await read_history(store, "jobs") == []
 
     anyio.run(test)
-
-
-def test_a_store_that_comes_back_gets_what_happened_meanwhile_and_it_is_said_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def test() -> None:
-        store = Frail()
-        store.error = Unreachable("frail://", "swap", "no way to it")
-        async with keep(store) as recorder:
-            for _ in range(3):
-                await tenure.Election(store, "jobs", ttl=TTL_S).lead(nothing)
-            check_eventually(lambda: "history is not recorded" in caplog.text)
-            store.error = None
-            check_eventually(lambda: "history is recorded again" in caplog.text)
-        assert recorder.dropped_count == 0
-        assert tokens(await read_history(store, "jobs")) == [1, 2, 3]
-        assert store.swap_count < 4  # Begin and end of all of them were written together.
-
-    with caplog.at_level(logging.INFO, "tenure.history"):
-        anyio.run(test)
-    told = [record.getMessage() for record in caplog.records if record.name == "tenure.history"]
-    assert [text.partition(":")[0] for text in told] == ["history is not recorded", "history is recorded again"]
-
-
-def test_a_store_that_refuses_costs_the_records_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        store = Frail()
-        store.error = Refused("frail://", "swap", "no right: password=geheim")
-        recorder = keep(store)
-        async with recorder:
-            await tenure.Election(store, "jobs", ttl=TTL_S).lead(nothing)
-        assert recorder.dropped_count in {1, 2}  # its beginning and its end, together or not
-        store.error = None
-        assert await read_history(store, "jobs") == []
-
-    anyio.run(test)
-    assert "history is not recorded" in caplog.text
-    assert "geheim" not in caplog.text
-
-
-def test_what_another_version_wrote_is_left_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with tenure.open_store("memory://") as store:
-            await store.update("tenure/history/jobs", lambda _: b'{"format":99}')
-            async with keep(store) as recorder:
-                await tenure.Election(store, "jobs", ttl=TTL_S).lead(nothing)
-                await tenure.Election(store, "mail", ttl=TTL_S).lead(nothing)
-            found = await store.document("tenure/history/jobs")
-            assert found is not None
-            assert found.value == b'{"format":99}'
-            assert recorder.dropped_count > 0
-            assert len(await read_history(store, "mail")) == 1
-
-    anyio.run(test)
-    assert "in a form that this version does not know" in caplog.text
 
 
 def test_a_store_without_documents_has_a_file_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +149,29 @@ def test_the_child_of_a_fork_writes_nothing_in_its_parents_name() -> None:
             recorder.close()
             os._exit(recorder.written_count)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+
+
+def test_the_child_of_a_fork_begins_no_thread_to_write_with() -> None:
+    store = MemoryStore()
+    with keep(store):
+        pid = os.fork()
+        if pid == 0:
+            tenure.facts.publish(Elected(tenure.Token(8), 0), store.address, "jobs", tenure.Holder.fresh())
+            heard = all(one.wait_until_told(PATIENCE_S) for one in subscriptions())
+            os._exit(not heard or any(one.name == "tenure-history" for one in threading.enumerate()))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_who_resigns_is_not_taken_for_one_that_vanished_however_often_its_election_was_written() -> None:
+    """Ten writes of one election are made at once; the end of the tenth tenure would be the eleventh, and wait for a minute."""
+    store, holder = MemoryStore(), tenure.Holder.fresh()
+    with keep(store) as recorder:
+        for token in range(1, 11):
+            tenure.facts.publish(Elected(tenure.Token(token), 0), store.address, "jobs", holder)
+            check_eventually(partial(recorded, recorder, token))
+        tenure.facts.publish(Left(tenure.Token(10), Reason.RESIGNED), store.address, "jobs", holder)
+        check_eventually(partial(recorded, recorder, 11))
+        assert anyio.run(read_history, store, "jobs")[-1].reason == "resigned"
 
 
 def test_a_recorder_is_used_once() -> None:

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.apps.history.places import key_of
-from tenure.apps.history.records import TENURES_MAX, TEXT_MAX, Log, Record, Sighting, dumped, join, loaded, merged
+from tenure.apps.history.records import (
+    TENURES_MAX,
+    TEXT_MAX,
+    Dropped,
+    Log,
+    Record,
+    Sighting,
+    dumped,
+    join,
+    loaded,
+    merged,
+)
 from tenure.errors import ConfigError
 from tenure.model import Holder
 from tenure.office.names import NAME_BYTES_MAX, check_name
@@ -24,8 +35,13 @@ def _tenures(draw: st.DrawFn) -> list[list[Record]]:
     found = []
     for token in draw(st.lists(st.integers(1, 200), unique=True, max_size=8)):
         begun = record(token, draw(st.sampled_from([ADA, BOB])), T0_S + token, elect_s=draw(st.none() | _SECONDS))
+        least = draw(st.integers(1, 200))
         going = replace(
-            begun, margin_min_s=draw(_SECONDS), seen_s=begun.began_s + 1, refused_count=draw(st.integers(0, 3))
+            begun,
+            dropped=draw(st.none() | st.integers(least, 200).map(lambda most, least=least: Dropped(least, most))),  # type: ignore[misc]
+            margin_min_s=draw(_SECONDS),
+            seen_s=begun.began_s + 1,
+            refused_count=draw(st.integers(0, 3)),
         )
         ended = replace(going, ended_s=begun.began_s + 2, reason="resigned", seen_s=begun.began_s + 2)
         found.append([begun, going, ended][: draw(st.integers(1, 3))])
@@ -77,7 +93,8 @@ def test_after_a_thousand_tenures_the_last_are_kept_and_what_is_older_does_not_c
 
 
 def test_however_long_names_are_a_log_is_far_from_what_a_store_takes() -> None:
-    long = replace(record(1), holder="é" * TEXT_MAX, advertised="é" * TEXT_MAX, sighting=Sighting(2**63, 1e9, 1e9))
+    long = record(1, sighting=Sighting(2**63, 1e9, 1e9), dropped=Dropped(2**63, 2**63))
+    long = replace(long, holder="é" * TEXT_MAX, advertised="é" * TEXT_MAX)
     log = merged((), [replace(long, token=2**62 + number) for number in range(TENURES_MAX)])
     assert len(dumped(log)) < 256 * 1024 - 600
 
@@ -96,6 +113,9 @@ def test_however_long_names_are_a_log_is_far_from_what_a_store_takes() -> None:
         b'{"format":1,"tenures":[{"t":7,"h":"a","b":Infinity}]}',
         b'{"format":1,"tenures":[{"t":7,"h":8,"b":1}]}',
         b'{"format":1,"tenures":[{"t":7,"h":"a","b":1,"w":[1]}]}',
+        b'{"format":1,"tenures":[{"t":7,"h":"a","b":1,"d":[1]}]}',
+        b'{"format":1,"tenures":[{"t":7,"h":"a","b":1,"d":[1,2.5]}]}',
+        b'{"format":1,"tenures":[{"t":7,"h":"a","b":1,"d":"12"}]}',
         b'{"format":1,"tenures":[{"t":7,"h":"a","b":1%s}]}' % (b"0" * 400),
         b"\xff",
         b"[" * 100_000,
@@ -111,6 +131,13 @@ def test_what_a_later_version_adds_is_let_through() -> None:
     found = json.loads(dumped((record(7),)))
     found["tenures"][0]["z"] = "new"
     assert loaded("jobs", json.dumps(found).encode()) == (record(7),)
+
+
+def test_what_an_earlier_version_wrote_is_read_as_ever() -> None:
+    text = b'{"format":1,"tenures":[{"t":7,"h":"ada/1/0","b":1790000000.0,"l":8.0,"w":[6,1.0,9.0],"e":1790000001.0,"r":"resigned"}]}'
+    (found,) = loaded("jobs", text)
+    assert (found.token, found.sighting, found.reason, found.dropped) == (7, Sighting(6, 1.0, 9.0), "resigned", None)
+    assert dumped((found,)) == text
 
 
 def test_join_takes_the_smaller_margin_and_the_larger_count() -> None:

@@ -53,6 +53,13 @@ def test_a_time_that_is_too_short_for_a_cell_is_seen_all_the_same() -> None:
     assert ".#" in second
 
 
+def test_where_others_led_in_between_nobody_is_not_drawn() -> None:
+    records = record(7, ended_s=T0_S + 100, reason="resigned"), record(9, BOB, T0_S + 300, sighting=sighting(8, 100.0))
+    _, second, _ = drawn(tell(*records))
+    assert "." not in second.split("  ")[1]
+    assert "#" in second
+
+
 def test_one_that_vanished_is_drawn_with_the_time_in_which_it_did() -> None:
     first, _, _ = drawn(tell(record(7), record(8, BOB, T0_S + 200, sighting=sighting(7, 100.0))))
     bar = first.split("  ")[1]

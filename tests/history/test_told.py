@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tenure.apps.history.records import Dropped
 from tenure.apps.history.told import Clocks, Span, TenureRecord, last, told
 from tenure.model import Incumbent, Token
 from tests.history.making import ADA, BOB, T0_S, TRAITS, record, sighting
@@ -86,6 +87,27 @@ def test_who_led_in_between_without_a_history_is_noticed_where_somebody_saw_it()
         record(7, ended_s=T0_S + 10, reason="resigned"), record(9, BOB, T0_S + 100, sighting=sighting(8, 1.0))
     )
     assert (second.unrecorded, second.gap) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "unrecorded"),
+    [
+        (Dropped(8, 8), [False, True, False]),
+        (Dropped(1, 100), [False, True, True]),  # Between 6 and 7 there is no other.
+        (Dropped(7, 7), [False, False, False]),  # It is there: what was lost of it was said before.
+        (Dropped(1, 5), [False, False, False]),
+        (Dropped(100, 200), [False, False, False]),
+    ],
+)
+def test_between_whom_records_were_lost_no_gap_is_told_whoever_says_so(
+    dropped: Dropped, unrecorded: list[bool]
+) -> None:
+    tenures = tell(
+        *(record(token, began_s=T0_S + token, ended_s=T0_S + token + 0.5, reason="resigned") for token in (6, 7, 9)),
+        record(11, BOB, T0_S + 11, dropped=dropped),
+    )
+    assert [one.unrecorded for one in tenures[1:]] == unrecorded
+    assert [one.gap is None for one in tenures[1:]] == unrecorded
 
 
 def test_the_last_one_is_in_office_if_the_store_says_so_and_has_vanished_if_not() -> None:

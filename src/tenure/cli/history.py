@@ -35,7 +35,7 @@ COLUMNS: Final = ("token", "holder", "began", "ended", "lasted", "gap", "margin"
     default=_LAST,
     show_default=True,
     metavar="N",
-    help="The last N tenures that are recorded.",
+    help="The last N tenures that are recorded, and the N changes of leader that led to them.",
 )
 @click.option("--rto", "rto_s", type=DURATION, default="30s", show_default=True, help="In what time work must go on.")
 @click.option(
@@ -69,7 +69,9 @@ def command(  # noqa: PLR0913  (click hands every option in)
     settings = settings_of(store=store, config=config, accept_best_effort=accept_best_effort, reading=True)
     found, address = history_of(settings, election)
     tenures = last(found.tenures, last_count)
-    told = report(tenures, found.traits, rto_s)
+    told = report(
+        last(found.tenures, last_count + 1), found.traits, rto_s
+    )  # The first of N has come after somebody, too.
     if as_json:
         click.echo(json.dumps(_as_object(found, address, tenures, told)))
     elif not tenures:
@@ -124,7 +126,7 @@ def _now(found: History) -> str:
     incumbent = found.incumbent
     if incumbent is None or any(one.token == incumbent.token for one in found.tenures):
         return ""
-    return f"; {shown(str(incumbent.holder))} (token {incumbent.token}) is in office and keeps none"
+    return f"; {shown(str(incumbent.holder))} (token {incumbent.token}) is in office, and not recorded"
 
 
 def _as_object(found: History, address: str, tenures: list[TenureRecord], told: Report) -> dict[str, Any]:
@@ -179,10 +181,13 @@ def _report(told: Report) -> list[str]:
     worst = "none was measured" if told.worst_s is None else f"the longest took up to {seconds(told.worst_s)}"
     lines += ["", f"{counts} of {len(told.changes)}; {worst}."]
     if told.worst_s is not None:
-        lines.append(
-            f"That leaves {seconds(told.rto_s - told.worst_s)} of the RTO to load, get warm and be found, which is not "
-            f"measured here (planned: {seconds(told.unseen_s)})."
-        )
+        left_s, planned = told.rto_s - told.worst_s, f"which is not measured here (planned: {seconds(told.unseen_s)})."
+        if left_s >= 0:
+            lines.append(f"That leaves {seconds(left_s)} of the RTO to load, get warm and be found, {planned}")
+        else:
+            lines.append(
+                f"That is {seconds(-left_s)} over the RTO, without the time to load, get warm and be found, {planned}"
+            )
     if any(change.gap is not None and change.gap.clocks is Clocks.TWO for change in told.changes):
         lines.append("* by the clocks of two machines: off by as much as they differ.")
     lines += [

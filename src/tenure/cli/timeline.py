@@ -78,7 +78,7 @@ class _Scale:
         """Return the bar of a tenure, with the time without a leader before it."""
         cells = [Part(" ")] * self._width
         began, ended = self._cell(tenure.began_s), _ended(tenure, self._now_s)
-        if before is not None:
+        if before is not None and not tenure.unrecorded:  # In between others led.
             free = self._cell(_ended(before, self._now_s).most_s)
             for cell in range(min(free, began - 1), began):
                 cells[max(cell, 0)] = Part(marks.gap, "red")

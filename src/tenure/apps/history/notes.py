@@ -5,7 +5,7 @@ its next writing: when the tenure ends; after a minute; and whenever it has last
 it is known how it was doing, and a tenure of a year was written twenty times for that.
 """
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -85,7 +85,7 @@ class _Candidate:
         return Sighting(self.taken_by, _seconds(ago_ns), _seconds(watched_ns))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Past:
     """A tenure that is over."""
 
@@ -97,20 +97,21 @@ class _Past:
 class Notes:
     """Of all candidates of one store in this process. Used by one thread at a time."""
 
-    def __init__(self, store: str, elections: Container[str] | None = None) -> None:
-        self._store, self._elections = store, elections
+    def __init__(self, store: str, elections: Container[str] | None = None, identity: str = "") -> None:
+        self._store, self._elections, self._identity = store, elections, identity
         self._candidates: dict[
             str, list[_Candidate]
         ] = {}  # Most elections have one here, and a name is quickly hashed.
         self._leading: dict[
             int, list[_Candidate]
         ] = {}  # by token: where each election counts for itself, some are equal
-        self._past: OrderedDict[int, list[_Past]] = OrderedDict()  # likewise
+        self._past: dict[int, list[_Past]] = {}  # likewise
+        self._past_in_order: deque[_Past] = deque()  # the oldest first
 
     def hear(self, fact: Fact) -> Iterator[tuple[str, Record]]:
         """Take note of a fact, and yield what is to be written because of it: an election and a record of it."""
-        if isinstance(fact.what, what.RefusedStale):  # A sink knows no election, nor where that is held.
-            yield from self._refused(fact.what.token)
+        if isinstance(fact.what, what.RefusedStale):  # A sink knows a fence, and not where its election is held.
+            yield from self._refused(fact.what)
         elif fact.store != self._store:
             return
         elif isinstance(fact.what, what.Renewed):
@@ -126,7 +127,7 @@ class Notes:
         for one in (one for kept in self._leading.values() for one in kept):
             if one.is_unwritten:
                 yield from one.current()
-        for past in (past for kept in self._past.values() for past in kept):
+        for past in self._past_in_order:
             if past.is_unwritten:
                 past.is_unwritten = False
                 yield past.election, past.record
@@ -182,9 +183,13 @@ class Notes:
                         one.refresh_ns = at_ns + (at_ns - one.began_ns)
                         yield from one.current()
 
-    def _refused(self, token: int) -> Iterator[tuple[str, Record]]:
-        """Count it for the tenure whose token it was, if there is but one of that token here."""
-        leading, past = self._leading.get(token, []), self._past.get(token, [])
+    def _refused(self, refused: what.RefusedStale) -> Iterator[tuple[str, Record]]:
+        """Count it for the tenure whose token it was, if there is but one of that token and fence here."""
+        leading, past = self._leading.get(refused.token, []), self._past.get(refused.token, [])
+        if refused.fence:  # Not every sink says. Where each election counts for itself, many have had a token 7.
+            election = self._election_of(refused.fence)
+            leading = [one for one in leading if one.election == election]
+            past = [one for one in past if one.election == election]
         if len(leading) + len(past) != 1:
             return
         if leading:
@@ -200,10 +205,17 @@ class Notes:
         if not past[0].is_unwritten:
             yield past[0].election, past[0].record
 
+    def _election_of(self, fence: str) -> str | None:
+        """Return which election of this store a fence is of; None: it is of another store."""
+        prefix = f"{self._identity}/"
+        return fence[len(prefix) :] if fence.startswith(prefix) else None
+
     def _remember(self, past: _Past) -> None:
         self._past.setdefault(past.record.token, []).append(past)
-        if len(self._past) > _PAST_MAX:
-            self._past.popitem(last=False)
+        self._past_in_order.append(past)
+        if len(self._past_in_order) > _PAST_MAX:  # Not by tokens: locks of ever new names may all have had a token 1.
+            oldest = self._past_in_order.popleft()
+            _take_out(self._past, oldest.record.token, oldest)
 
 
 def _wait_on(one: _Candidate, fact: Fact) -> None:
@@ -231,9 +243,10 @@ def _is_worth_telling(count: int) -> bool:
 
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 
-def _take_out(kept: dict[K, list[_Candidate]], key: K, one: _Candidate) -> None:
+def _take_out(kept: dict[K, list[V]], key: K, one: V) -> None:
     if one in kept.get(key, ()):
         kept[key].remove(one)
         if not kept[key]:

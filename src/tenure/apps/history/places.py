@@ -163,7 +163,14 @@ def _locked(path: Path, within_s: float) -> Iterator[None]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file as a whole. Not synced: after a power cut a record may be missing, and none is torn."""
-    beside = path.with_suffix(f".{os.getpid()}")
-    beside.write_bytes(content)
-    beside.replace(path)
+    """Write a file as a whole. Not synced: after a power cut a record may be missing, and none is torn.
+
+    Called by one at a time, so what somebody who was killed has left beside it is written over.
+    """
+    beside = path.with_suffix(".new")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)  # On a disk that is full even half of a file is missed.
+        raise

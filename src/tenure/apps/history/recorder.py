@@ -22,7 +22,7 @@ from tenure.apps.history.backlog import Backlog, Pace
 from tenure.apps.history.notes import KINDS, Notes
 from tenure.apps.history.places import Place, place_of
 from tenure.apps.history.records import Record
-from tenure.errors import ConfigError, Refused, StoreError, redact
+from tenure.errors import ConfigError, Contended, Refused, StoreError, redact
 from tenure.facts import Subscription, subscribe
 from tenure.facts.kinds import Fact
 from tenure.office.opened import OpenStore
@@ -35,6 +35,9 @@ _QUEUE_MAX: Final = 100_000
 _IDLE_S: Final = 30.0  # After this long without a write the connections are closed.
 CLOSE_WITHIN_S: Final = 2.0  # What leaving may wait for the last records.
 _RETRY_CLOSING_S: Final = 0.1
+# What a write may fail with. RuntimeError: Python has no other word for a system that gives no thread, which a store may need.
+_Failure = StoreError | ConfigError | CancelledError | RuntimeError
+_FAILURES: Final = (StoreError, ConfigError, CancelledError, RuntimeError)
 
 
 def keep(store: OpenStore | Store, *, elections: Container[str] | None = None) -> "Recorder":
@@ -57,7 +60,8 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._subscription: Subscription | None = None
         self._close_by_s: float | None = None
-        self._said = self._is_over = False
+        self._said: set[type[_Failure]] = set()
+        self._is_over = False
         self._under_way_count = 0  # records of the write that is being made
         self.written_count = 0  # writes that were made
 
@@ -72,7 +76,7 @@ class Recorder:
             raise ConfigError("history", "a recorder", "is used once: call keep() anew")
         engine = self._given.store if isinstance(self._given, OpenStore) else self._given
         self._pid, self._identity = os.getpid(), engine.identity
-        self._notes = Notes(engine.address, self._elections)
+        self._notes = Notes(engine.address, self._elections, engine.identity)
         self._subscription = subscribe(self._hear, kinds=KINDS, queue_max=_QUEUE_MAX)
         return self
 
@@ -102,9 +106,7 @@ class Recorder:
         if thread is not None:
             thread.join(max(0.0, close_by_s - time.monotonic()))
         with self._changed:
-            self._is_over = self._said = (
-                True  # What becomes of a write that is still under way nobody wants to know any more.
-            )
+            self._is_over = True  # What becomes of a write that is still under way nobody wants to know any more.
             left_count = self._backlog.count + self._under_way_count
             self._backlog.drop_all()
             self._backlog.dropped_count += self._under_way_count
@@ -127,7 +129,7 @@ class Recorder:
         any_were = False
         for election, record in records:
             if self._is_over:  # It was told so late that nobody writes it any more.
-                self._backlog.drop([record])
+                self._backlog.drop(election, [record])
                 continue
             self._backlog.put(election, record)
             any_were = True
@@ -144,13 +146,9 @@ class Recorder:
 
     def _write_all(self) -> None:
         place = _Place(self._office, self._given, self._identity)
-        try:
-            while (todo := self._next(place)) is not None:
-                self._write(place, *todo)
-        except (CancelledError, RuntimeError):  # The office has closed: the interpreter is leaving.
+        while (todo := self._next(place)) is not None and self._write(place, *todo):
             pass
-        finally:
-            place.leave()
+        place.leave()
 
     def _next(self, place: "_Place") -> tuple[str, list[Record]] | None:
         """Wait until there is something to write, and time for it. None: there is nothing more, or no time."""
@@ -175,11 +173,14 @@ class Recorder:
         self._under_way_count = 0 if todo is None else len(todo[1])
         return todo
 
-    def _write(self, place: "_Place", election: str, records: list[Record]) -> None:
-        error: StoreError | ConfigError | None = None
+    def _write(self, place: "_Place", election: str, records: list[Record]) -> bool:
+        """Write them now, or later if that fails. False: nothing will be written any more, because the interpreter is leaving."""
+        error: _Failure | None = None
         try:
             place.add(election, records)
-        except (StoreError, ConfigError) as raised:
+        except _FAILURES as raised:
+            if self._has_nowhere_to_ask():
+                return False
             error = raised
         with self._changed:
             self._under_way_count = 0
@@ -189,26 +190,53 @@ class Recorder:
                 self._backlog.dropped_count -= len(records) if error is None else 0
             elif error is None:
                 self.written_count += 1
-                self._pace.wrote(now_s)
-            elif isinstance(error, ConfigError) or (isinstance(error, Refused) and self._close_by_s is not None):
-                self._backlog.drop(records)  # It will not do next time either, or not soon.
-            elif self._close_by_s is None or now_s < self._close_by_s:
-                self._backlog.put_back(election, records)
-                self._pace.failed(now_s, refused=isinstance(error, Refused))
-                if self._close_by_s is not None:
-                    self._changed.wait(_RETRY_CLOSING_S)
+                self._pace.answered(now_s)
+                self._backlog.wrote(election, records)
             else:
-                self._backlog.drop(records)
-        self._say(error)
+                self._fail(election, records, error, now_s)
+        if not isinstance(error, CancelledError):  # By an office that closes; else the next try says it.
+            self._say(error)
+        return True
 
-    def _say(self, error: ConfigError | StoreError | None) -> None:
-        """Say that nothing is recorded, or that it is again: once for each outage."""
-        if error is not None and not self._said:
-            self._said = True
+    def _fail(self, election: str, records: list[Record], error: _Failure, now_s: float) -> None:
+        if isinstance(error, ConfigError) or (isinstance(error, Refused) and self._close_by_s is not None):
+            self._pace.answered(now_s)
+            self._backlog.drop(election, records)  # It will not do next time either, or not soon.
+            return
+        if self._close_by_s is not None and now_s >= self._close_by_s:
+            self._backlog.drop(election, records)
+            return
+        if isinstance(error, Refused):
+            self._pace.answered(now_s)
+            self._backlog.refused(election, records, now_s)
+        elif isinstance(error, Contended):  # Others wrote there at the same time, which says nothing of the next.
+            self._pace.answered(now_s)
+            self._backlog.put_back(election, records)
+        else:
+            self._pace.failed(now_s)
+            self._backlog.put_back(election, records)
+        if self._close_by_s is not None:
+            self._changed.wait(_RETRY_CLOSING_S)
+
+    def _has_nowhere_to_ask(self) -> bool:
+        try:
+            self._office.check_open()
+        except ConfigError:
+            return True
+        return False
+
+    def _say(self, error: _Failure | None) -> None:
+        """Say that something is not recorded, and why; or that all is again. Once for each outage, and for all that is refused."""
+        if self._is_over:
+            return
+        if error is not None and type(error) not in self._said:
+            self._said.add(type(error))
             _LOG.warning("history is not recorded: %s", redact(str(error)))
-        elif error is None and self._said and self._close_by_s is None:
-            self._said = False
-            _LOG.info("history is recorded again")
+        elif error is None and self._close_by_s is None and not self._backlog.has_refused:
+            # What others wrote does not fit again because this does.
+            if self._said - {ConfigError}:
+                _LOG.info("history is recorded again")
+            self._said &= {ConfigError}
 
 
 class _Place:
@@ -233,7 +261,7 @@ class _Place:
     def leave(self) -> None:
         own, self._own, self._place = self._own, None, None
         if own is not None:
-            with suppress(StoreError, ConfigError):  # It is of no more use, whatever it says.
+            with suppress(*_FAILURES):  # It is of no more use, whatever it says.
                 own.__exit__(None, None, None)
 
     def _open(self) -> Store:

@@ -8,12 +8,13 @@ Rules of this file
    every field only grows: absent to present, a margin to a smaller one, a count to a larger one. So a write that was lost
    and is sent again, or comes late, does no harm.
 3. The log has the tenures with the highest tokens, and no more than ``TENURES_MAX``. What is older is not kept.
-4. Instants (``_s`` after a verb in the past: ``began_s``) are on the wall clock of the holder's machine. Durations before the
+4. Who lost records before they were written says so with the next that it writes (``Dropped``): what is missing between two
+   tenures must not be read as nobody's time.
+5. Instants (``_s`` after a verb in the past: ``began_s``) are on the wall clock of the holder's machine. Durations before the
    election (``elect_s``, ``Sighting``) are on its boot clock, and exact.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
@@ -25,6 +26,8 @@ TENURES_MAX: Final = 64
 # What a text in a record may have, so that the log is far from what a store takes, whatever its writers are called.
 TEXT_MAX: Final = 300
 _FORMAT: Final = 1
+# No clock shows more, in 30,000 years; and up to there milliseconds can be told apart, as a picture has to.
+_SECONDS_MAX: Final = 1e12
 _NOTHING: Final = {"refused_count": 0, "advertised": ""}
 
 T = TypeVar("T")
@@ -37,6 +40,26 @@ class Sighting:
     token: int
     ago_s: float  # from that word to taking office
     watched_s: float  # from the first such word to the last, without any trouble in between
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Tenures whose records were lost before they were written: the lowest of their tokens, and the highest.
+
+    One range for all of them, so that it stays small however many they are. What others have recorded may lie in it as well.
+    """
+
+    least: int
+    most: int
+
+    def may_lie_between(self, one: int, other: int) -> bool:
+        """Say whether one of them may have come after the first of two tokens and before the second."""
+        return max(one + 1, self.least) <= min(other - 1, self.most)
+
+
+def covering(one: Dropped, other: Dropped) -> Dropped:
+    """Return the range of all of both."""
+    return Dropped(min(one.least, other.least), max(one.most, other.most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +79,7 @@ class Record:
     ended_s: float | None = None
     reason: str | None = None
     advertised: str = ""
+    dropped: Dropped | None = None  # tenures of this election that its process had recorded until then, and lost
 
     @property
     def key(self) -> tuple[int, str]:
@@ -69,20 +93,22 @@ def join(one: Record, other: Record) -> Record:
     return replace(
         one,
         began_s=min(one.began_s, other.began_s),
-        ttl_s=_either(max, one.ttl_s, other.ttl_s),
-        elect_s=_either(min, one.elect_s, other.elect_s),
-        sighting=_either(_plain_max, one.sighting, other.sighting),
-        seen_s=_either(max, one.seen_s, other.seen_s),
-        margin_min_s=_either(min, one.margin_min_s, other.margin_min_s),
-        overstay_s=_either(max, one.overstay_s, other.overstay_s),
+        ttl_s=either(max, one.ttl_s, other.ttl_s),
+        elect_s=either(min, one.elect_s, other.elect_s),
+        sighting=either(_plain_max, one.sighting, other.sighting),
+        seen_s=either(max, one.seen_s, other.seen_s),
+        margin_min_s=either(min, one.margin_min_s, other.margin_min_s),
+        overstay_s=either(max, one.overstay_s, other.overstay_s),
         refused_count=max(one.refused_count, other.refused_count),
-        ended_s=_either(min, one.ended_s, other.ended_s),
-        reason=_either(min, one.reason, other.reason),
+        ended_s=either(min, one.ended_s, other.ended_s),
+        reason=either(min, one.reason, other.reason),
         advertised=max(one.advertised, other.advertised),
+        dropped=either(covering, one.dropped, other.dropped),
     )
 
 
-def _either(choose: Callable[[T, T], T], one: T | None, other: T | None) -> T | None:
+def either(choose: Callable[[T, T], T], one: T | None, other: T | None) -> T | None:
+    """Return what is chosen of two, or the one that is there."""
     if one is None or other is None:
         return other if one is None else one
     return choose(one, other)
@@ -120,6 +146,7 @@ _SHORT: Final = {
     "ended_s": "e",
     "reason": "r",
     "advertised": "a",
+    "dropped": "d",
 }
 
 
@@ -132,7 +159,8 @@ def dumped(log: Log) -> bytes:
 def loaded(election: str, text: bytes | None) -> Log:
     """Return the log of a document. Raises ConfigError for one that no ``dumped`` of this version has made.
 
-    Whatever is in it: an instant of four hundred digits would end the thread that records.
+    Whatever is in it: an instant of four hundred digits would end the thread that records, and one of three hundred the command
+    that shows how long ago that is.
     """
     if text is None:
         return ()
@@ -155,6 +183,8 @@ def _packed(record: Record) -> dict[str, Any]:
         value = getattr(record, name)
         if isinstance(value, Sighting):
             value = [value.token, value.ago_s, value.watched_s]
+        elif isinstance(value, Dropped):
+            value = [value.least, value.most]
         if value is not None and value != _NOTHING.get(name):  # A margin of 0 is no default, but what it was.
             packed[short] = value
     return packed
@@ -165,12 +195,15 @@ def _unpacked(packed: dict[str, Any]) -> Record:
     if "sighting" in values:
         token, ago_s, watched_s = values["sighting"]
         values["sighting"] = Sighting(_int(token), _float(ago_s), _float(watched_s))
+    if "dropped" in values:
+        least, most = values["dropped"]
+        values["dropped"] = Dropped(_int(least), _int(most))
     for name, value in values.items():
         if name.endswith("_s"):
             values[name] = _float(value)
         elif name in {"token", "refused_count"}:
             _int(value)
-        elif name != "sighting" and not isinstance(value, str):
+        elif not isinstance(value, str | Sighting | Dropped):
             raise TypeError(name)
     return Record(**values)
 
@@ -182,6 +215,6 @@ def _int(value: object) -> int:
 
 
 def _float(value: object) -> float:
-    if type(value) not in (int, float) or not math.isfinite(float(value)):  # type: ignore[arg-type]
+    if type(value) not in (int, float) or not abs(float(value)) <= _SECONDS_MAX:  # type: ignore[arg-type]
         raise TypeError(value)
     return float(value)  # type: ignore[arg-type]  # It is one of the two.

@@ -152,5 +152,5 @@ def _why_unmeasured(after: TenureRecord) -> str:
     if after.gap is not None:
         return ""
     if after.unrecorded:
-        return "somebody led in between who keeps no history"
+        return "somebody led in between who keeps no history, or whose record was lost"
     return "the body before it ended after this one began: it overstayed, or the clocks of the two machines differ"

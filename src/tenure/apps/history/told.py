@@ -8,6 +8,8 @@ Rules of this file
    it is told from what up to what it lies.
 3. The lower bound of a vanished leader's end comes from its successor: as long as the store says "taken" to somebody who has
    watched for longer than a dead leader's office stays taken, its holder has renewed within that time.
+4. Between two tenures that are recorded somebody may have led of whom there is no record: the store has named them to the second
+   one, or the process that had recorded them says that it lost them. Then there is no gap to tell, whatever the clocks say.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
 
-from tenure.apps.history.records import Log, Record
+from tenure.apps.history.records import Dropped, Log, Record
 from tenure.model import Incumbent
 from tenure.stores.base import Traits
 
@@ -58,7 +60,7 @@ class TenureRecord:
     ended_between: Span | None  # of one that vanished: the instants between which it did
     gap: Span | None  # the time without a leader before it; None: it is the first known, or that was not measured
     overlaps: bool  # the one before it ended later than this began: its body overstayed, or their clocks differ
-    unrecorded: bool  # somebody else led between the one before it and this, who keeps no history
+    unrecorded: bool  # somebody led between the one before it and this who keeps no history, or whose record was lost
     elect_s: float | None  # of that time, from hearing that the office was free: on its own clock, and exact
     margin_min_s: float | None
     overstay_s: float | None
@@ -109,9 +111,10 @@ def told(  # noqa: PLR0913  (each by its name)
     """
     found: list[TenureRecord] = []
     before: Record | None = None
+    dropped = [record.dropped for record in log if record.dropped is not None]
     for record, after in pairwise((*log, None)):
         assert record is not None
-        unrecorded = before is not None and _another_between(before, record)
+        unrecorded = before is not None and _another_between(before, record, dropped)
         gap, overlaps = (None, False) if before is None or unrecorded else _gap(before, record, traits)
         reason, between = record.reason, None
         if record.ended_s is None:
@@ -156,9 +159,13 @@ def _told(  # noqa: PLR0913  (each by its name)
     )
 
 
-def _another_between(before: Record, after: Record) -> bool:
-    """Say whether the store named another to the second one while it waited, who came after the first."""
-    return after.sighting is not None and after.sighting.token > before.token
+def _another_between(before: Record, after: Record, dropped: Sequence[Dropped]) -> bool:
+    """Say whether the store named another to the second one while it waited, who came after the first; or may have been lost."""
+    if after.sighting is not None and after.sighting.token > before.token:
+        return True
+    # Of one whose end was lost it is not known since when nobody led.
+    since = before.token if before.ended_s is not None else before.token - 1
+    return any(lost.may_lie_between(since, after.token) for lost in dropped)
 
 
 def stays_taken_s(record: Record, traits: Traits) -> float | None:
