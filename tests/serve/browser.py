@@ -10,6 +10,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tenure.serve.board import Board
+from tenure.serve.board_showing import Showing
 from tenure.testing.engines.binaries import tool
 
 WIDE, NARROW = (1600, 1000), (400, 860)
@@ -57,3 +59,11 @@ def looking(browser: Browser, url: str, size: tuple[int, int] = WIDE, **more: An
     finally:
         context.close()
     assert wrong == []
+
+
+@contextmanager
+def shown(browser: Browser, made: Board, size: tuple[int, int] = WIDE, at: str = "/") -> Iterator[tuple[Page, Showing]]:
+    """A page before a board that is fed by hand."""
+    showing = Showing(made)
+    with showing.served(lambda: "It is over.") as url, looking(browser, f"{url}{at}", size) as page:
+        yield page, showing

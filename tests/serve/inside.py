@@ -84,11 +84,12 @@ class Inside:
         await self.sidecar._looker.look()
 
     async def settled(self) -> None:
-        """Have the sidecar look at the store, and wait until it has read the history of what it saw, which it does once."""
+        """Have the sidecar look at the store, and wait until it has read the history of what it saw."""
         await self.look()
         async with asyncio.timeout(30):
             while self.store.asked["read"] < len(self.sidecar.view.statuses):  # noqa: ASYNC110  (nobody tells)
                 await asyncio.sleep(0.01)
+        self.sidecar.recall.forget_due()  # It would be read again, since somebody leads now.
 
     async def until(self, status: int, path: str = "/leader/jobs") -> None:
         """Ask until this is the answer."""

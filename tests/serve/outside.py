@@ -68,15 +68,17 @@ class Stage:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store = folder, folder / "store.db"
+        self.url = f"sqlite://{self.store}"
         self.token = folder / "token"
         self.token.write_text(f"{TOKEN}\n")
         self._processes: list[Process] = []
+        self.others: list[subprocess.Popen[bytes]] = []  # whatever else a test has started: it ends with the stage
         self._claims: list[Claim] = []
 
     def words(self, *options: str, listen: str) -> list[str]:
         store = [
             "--store",
-            f"sqlite://{self.store}",
+            self.url,
             "--token-file",
             str(self.token),
             "--ttl",
@@ -86,18 +88,22 @@ class Stage:
         ]
         return [str(TENURE), "serve", *store, "--listen", listen, *options]
 
-    def start(self, *options: str, listen: str = "") -> Process:
-        """Start one and return when it answers."""
+    def start(self, *options: str, listen: str = "", files: int | None = None) -> Process:
+        """Start one and return when it answers; ``files``: where the system allows no more of them."""
         if not listen:
             (claim,) = claim_ports(1, "127.0.0.1")
             self._claims.append(claim)
             listen = f"127.0.0.1:{claim.port}"
-        started = subprocess.Popen(
-            self.words(*options, listen=listen), text=True, stderr=subprocess.PIPE, env=at_home(self.folder)
-        )
+        words = self.words(*options, listen=listen)
+        if files is not None:
+            words = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words]
+        started = subprocess.Popen(words, text=True, stderr=subprocess.PIPE, env=at_home(self.folder))
         assert started.stderr is not None
-        said = started.stderr.readline()  # It is said when somebody can connect.
-        assert "listening on" in said, said + started.stderr.read()
+        said = ""
+        while "listening on" not in said:  # It is said when somebody can connect.
+            line = started.stderr.readline()
+            assert line, said
+            said += line
         path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
         process = Process(started, "http://localhost" if path else f"http://{listen}", path)
         self._processes.append(process)
@@ -114,6 +120,9 @@ class Stage:
         return answer.stderr
 
     def close(self) -> None:
+        for other in self.others:
+            other.kill()
+            other.wait()
         for process in self._processes:
             process.client.close()
             if process.started.poll() is None:

@@ -8,14 +8,32 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
+
+from tenure.serve.board_page import asset, names
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOURS = 255
 _CHANNELS = {2: 3, 6: 4}  # of the kinds of PNG that browsers write: with and without transparency
 
 
+_MADE_OF = b"made of"
+
+
+def made_of() -> bytes:
+    """What tells one state of the page from another: a digest of all its files."""
+    content = b"".join(name.encode() + found.body for name in sorted(names()) if (found := asset(name)) is not None)
+    return sha256(content).hexdigest().encode()
+
+
+def said_to_be_made_of(png: bytes) -> bytes:
+    """Of which page this is a picture, as it says."""
+    key, _, value = dict(_chunks(png)).get(b"tEXt", b"").partition(b"\0")
+    return value if key == _MADE_OF else b""
+
+
 def smaller(png: bytes) -> bytes:
-    """Return the same picture in a fifth of the bytes."""
+    """Return the same picture in a fifth of the bytes; it says of which page."""
     chunks = dict(_chunks(png))
     width, height, depth, kind = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
     assert (depth, kind in _CHANNELS) == (8, True), "no browser writes that"
@@ -31,7 +49,7 @@ def smaller(png: bytes) -> bytes:
     rows = b"".join(b"\0" + b"".join(map(index.__getitem__, line)) for line in points)
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     body = [_chunk(b"IHDR", header), _chunk(b"PLTE", b"".join(palette)), _chunk(b"IDAT", zlib.compress(rows, 9))]
-    return _SIGNATURE + b"".join(body) + _chunk(b"IEND", b"")
+    return _SIGNATURE + b"".join(body) + _chunk(b"tEXt", _MADE_OF + b"\0" + made_of()) + _chunk(b"IEND", b"")
 
 
 def _nearest(colour: bytes, palette: list[bytes]) -> int:

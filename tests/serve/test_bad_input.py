@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from tenure.errors import ConfigError
+from tenure.serve import gate
 from tenure.serve.answers import Fault
-from tenure.serve.gate import BODY_BYTES_MAX, Hosts
+from tenure.serve.gate import BODY_BYTES_MAX, Bearer, Hosts
 from tenure.serve.setup import tokens_in
 from tests.serve.inside import BEARER, TOKEN, Inside, inside
 
@@ -26,6 +27,24 @@ REFUSED = [
     ("no path of ours", "GET", "/v2/elections", {}, b"", 404, "no-such-path"),
     ("no path of ours", "GET", "/leader/", {}, b"", 404, "no-such-path"),
     ("no UTF-8", "GET", "/leader/%ff", {}, b"", 400, "bad-path"),
+    ("a line break", "GET", "/leader/a%0d%0aX-Evil:1", {}, b"", 404, "unknown-election"),
+    ("a line break", "POST", "/v1/elections/a%0d%0aX-Evil:1/candidacies", BEARER, b"", 422, "invalid"),
+    ("a line break", "GET", "/no%0asuch%0dpath", {}, b"", 404, "no-such-path"),
+    ("a long name", "GET", f"/leader/{'x' * 5000}", {}, b"", 404, "unknown-election"),
+    ("a long name", "POST", f"/v1/elections/{'x' * 256}/candidacies", BEARER, b"", 422, "invalid"),
+    ("a path too long", "GET", f"/leader/{'x' * 20_000}", {}, b"", 431, "head-too-large"),
+    ("a query too long", "GET", f"/v1/events?election={'x' * 20_000}", {}, b"", 431, "head-too-large"),
+    ("another folder", "GET", "/assets/../board.py", {}, b"", 404, "no-such-path"),
+    ("another folder", "GET", "/assets/..%2f..%2fsetup.py", {}, b"", 404, "no-such-file"),
+    (
+        "two lengths",
+        "POST",
+        STAND,
+        {**BEARER, "Transfer-Encoding": "chunked", "Content-Length": "2"},
+        b"{}",
+        400,
+        "bad-length",
+    ),
     ("no id", "GET", "/v1/candidacies/none", BEARER, b"", 404, "unknown-id"),
     ("no id", "DELETE", "/v1/locks/none", BEARER, b"", 404, "unknown-id"),
     ("no JSON", "POST", STAND, {**BEARER, **JSON}, b"{", 400, "bad-json"),
@@ -204,6 +223,42 @@ def test_a_file_may_have_two_tokens_so_that_clients_can_change_over(tmp_path: Pa
     file = tmp_path / "token"
     file.write_bytes(b"0123456789abcdef\n\nfedcba9876543210\n")
     assert tokens_in(file) == (b"0123456789abcdef", b"fedcba9876543210")
+
+
+class Untouchable(bytes):
+    """A token that must not be compared by what stops at the first byte that differs."""
+
+    __hash__ = bytes.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("how long that takes tells how much was right")
+
+    def startswith(self, *_: object) -> bool:
+        raise AssertionError("likewise")
+
+
+def test_tokens_are_compared_in_constant_time() -> None:
+    bearer = Bearer([Untouchable(b"0123456789abcdef"), Untouchable(b"fedcba9876543210")])
+    bearer.check(b"Bearer fedcba9876543210", "")
+    bearer.check(b"bearer  0123456789abcdef ", "")
+    for wrong in (b"Bearer 0123456789abcdeg", b"Bearer ", b"Bearer", b"Basic 0123456789abcdef", b"Bearer \xff"):
+        with pytest.raises(Fault, match="token-wrong"):
+            bearer.check(wrong, "")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "BODY_WITHIN_S", 0.05)
+
+    async def silence() -> dict[str, object]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            with pytest.raises(Fault, match="408 too-slow"):
+                await gate.read_body({b"content-length": b"50"}, silence)
+
+    asyncio.run(main())
 
 
 def test_a_mistake_of_ours_is_answered_without_saying_what_it_was() -> None:

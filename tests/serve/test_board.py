@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tenure.apps.history.records import Record
+from tenure.apps.history.records import Record, Sighting
 from tenure.apps.history.told import Clocks, Span, TenureRecord, told
 from tenure.errors import Reason
 from tenure.facts.kinds import (
@@ -23,7 +23,7 @@ from tenure.facts.kinds import (
 from tenure.model import Token
 from tenure.serve.board import Board
 from tenure.serve.board_page import HEADERS, asset, names
-from tests.history.making import TRAITS
+from tests.history.making import TRAITS, record, sighting
 from tests.serve.boards import STORE, TTL_S, board, crowded, fact, holder, renewed, status
 
 ADA, BOB, EVE = holder("ada"), holder("bob"), holder("eve")
@@ -179,6 +179,34 @@ def test_a_record_tells_of_tenures_before_anybody_looked() -> None:
     assert (second["gap_s"], second["from"]) == (12.0, "2027-01-15T07:59:00.000+00:00")
 
 
+@pytest.mark.parametrize(("seen", "gap_s"), [(None, 310.0), (sighting(5, 0.0), None)])
+def test_where_others_led_of_whom_there_is_no_record_no_gap_is_told(seen: Sighting | None, gap_s: float | None) -> None:
+    made = led()
+    first = record(3, began_s=T0_S - 500, ended_s=T0_S - 400, reason="lapsed")
+    second = record(6, began_s=T0_S - 90, ended_s=T0_S - 70, reason="lapsed", sighting=seen)
+    made.recorded("jobs", told("jobs", (first, second), TRAITS, None, T0_S))
+    timeline, measured = row(made)["timeline"], made.as_json()["plan"]["measured"]
+    assert [one["gap_s"] for one in timeline] == [None, gap_s, 10.0]
+    assert [one["unrecorded"] for one in timeline] == [False, gap_s is None, False]
+    assert [one["token"] for one in measured if one["token"] == 6] == ([] if gap_s is None else [6])
+
+
+@pytest.mark.parametrize("seen", [None, sighting(7, 40.0)])
+def test_a_gap_after_one_who_keeps_no_history_but_was_seen_is_told_whatever_is_on_record(seen: Sighting | None) -> None:
+    made = board()
+    made.saw([status("jobs", EVE, 7, held_s=0, left_s=8)], T0_S + 101)
+    made.saw([status("jobs", EVE, 7, held_s=91, left_s=8)], T0_S + 192)
+    made.saw([status("jobs", None, standbys=(BOB,))], T0_S + 201)
+    made.saw([status("jobs", BOB, 9, held_s=0)], T0_S + 240)
+    first = record(5, ADA, T0_S, ended_s=T0_S + 100, reason="resigned")
+    second = record(9, BOB, T0_S + 240, elect_s=0.1, sighting=seen)
+    for log in ((), (first, second)):
+        made.recorded("jobs", told("jobs", log, TRAITS, None, T0_S + 250))
+        last, measured = row(made)["timeline"][-1], made.as_json()["plan"]["measured"]
+        assert (last["token"], last["gap_s"], last["unrecorded"]) == (9, 40.0, False)
+        assert [(one["token"], one["gap_s"]) for one in measured] == [(9, 40.0)]
+
+
 @pytest.mark.parametrize("at_s", [1e300, -1e300, 1e12])
 def test_a_year_that_no_calendar_has_is_on_record_and_the_rest_is_shown(at_s: float) -> None:
     made = led()
@@ -223,7 +251,7 @@ def test_nodes_of_the_store_are_shown_with_what_a_quorum_is() -> None:
     made.store_is(ok=True, members={"a": True, "b": True, "c": False})
     told = made.as_json()
     assert (told["store"]["quorum"], told["store"]["members"][2]) == (2, {"name": "c", "ok": False})
-    assert told["headline"]["also"] == ["1 of 3 nodes of the store down"]
+    assert told["headline"]["text"] == "The store has no node to spare: 1 of 3 is down"
 
 
 def test_a_picture_that_is_older_than_what_this_process_knows_changes_nothing() -> None:
@@ -291,3 +319,11 @@ def test_the_page_asks_nobody_else_and_writes_no_markup(name: str) -> None:
         assert banned not in text
     assert "https://" not in text
     assert text.replace("http://www.w3.org/2000/svg", "").count("http://") == 0
+
+
+def test_nothing_of_an_election_that_is_gone_is_kept() -> None:
+    made = led()
+    made.as_json()
+    made.saw([], T0_S + 5)
+    made.changes()
+    assert not [name for name, kept in vars(made).items() if isinstance(kept, dict | set) and "jobs" in kept]

@@ -3,18 +3,23 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from starlette.types import ASGIApp
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from tenure.serve import running
+from tenure.serve import connection
 from tenure.serve.answers import Receive, Scope, Send, answer
+from tenure.serve.app import Api
 from tenure.serve.candidacy import Candidacy, State
+from tenure.serve.connection import Connection, Connections
+from tenure.serve.crowd import Crowd
 from tenure.serve.listening import Place, forget, listen
-from tests.serve.inside import BEARER, inside
+from tenure.serve.streaming import PIPE, when_gone
+from tests.serve.inside import BEARER, TOKEN, inside
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -24,13 +29,15 @@ async def hello(_: Scope, __: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connected(
+    app: ASGIApp = hello, connections: Connections | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Be connected with one that answers ``hello``."""
-    config = Config(hello, log_config=None)
+    config, connections = Config(app, log_config=None), connections or Connections()
     config.load()
     ours, theirs = socket.socketpair()
     loop = asyncio.get_running_loop()
-    await loop.connect_accepted_socket(lambda: running._Protocol(config, ServerState(), {}), theirs)
+    await loop.connect_accepted_socket(lambda: Connection(config, ServerState(), {}, connections=connections), theirs)
     reader, writer = await asyncio.open_connection(sock=ours)
     try:
         yield reader, writer
@@ -49,7 +56,7 @@ async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.Strea
 def test_who_sends_half_of_a_request_does_not_keep_its_connection(
     sent: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_HEAD_WITHIN_S", 0.05)
+    monkeypatch.setattr(connection, "HEAD_WITHIN_S", 0.05)
 
     async def main() -> None:
         async with connected() as (reader, writer), asyncio.timeout(10):
@@ -64,7 +71,7 @@ def test_who_sends_half_of_a_request_does_not_keep_its_connection(
 
 
 def test_who_is_quiet_between_two_requests_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_HEAD_WITHIN_S", 0.05)
+    monkeypatch.setattr(connection, "HEAD_WITHIN_S", 0.05)
 
     async def main() -> None:
         async with connected() as (reader, writer), asyncio.timeout(10):
@@ -90,7 +97,7 @@ def test_a_client_is_gone_if_its_system_says_so_and_not_if_nobody_says_anything(
     error: Exception | None, is_cut_off: bool
 ) -> None:
     async def main() -> None:
-        protocol = running._Protocol(Config(hello, log_config=None), ServerState(), {})
+        protocol = Connection(Config(hello, log_config=None), ServerState(), {}, connections=Connections())
         protocol.transport = asyncio.Transport()
         with suppress(NotImplementedError):  # It has nothing to close.
             protocol.connection_lost(error)
@@ -148,3 +155,130 @@ def test_a_unix_socket_of_who_came_after_is_not_removed_by_who_leaves(tmp_path: 
     after.close()
     forget(place_after)
     assert not Path(place.path).exists()
+
+
+async def large(_: Scope, __: Receive, send: Send) -> None:
+    await answer(send, 200, bytes(4_000_000))
+
+
+def test_who_does_not_read_its_answer_does_not_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "READ_WITHIN_S", 0.05)
+
+    async def main() -> None:
+        connections = Connections()
+        async with connected(large, connections) as (_, writer), asyncio.timeout(10):
+            writer.write(GET + b"\r\n")
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            while not connections.unread:  # noqa: ASYNC110  (nobody tells)
+                await asyncio.sleep(0)
+            while connections.unread:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert len(connections.crowd) == 0
+
+    asyncio.run(main())
+
+
+def test_who_reads_slowly_gets_all_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "READ_WITHIN_S", 0.1)
+
+    async def main() -> None:
+        async with connected(large) as (reader, writer), asyncio.timeout(20):
+            writer.write(GET + b"\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            for _ in range(40):
+                assert await reader.readexactly(100_000) == bytes(100_000)
+                await asyncio.sleep(0.01)  # In all of it four times what it may be still for.
+
+    asyncio.run(main())
+
+
+def test_answers_that_are_not_read_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNREAD_MAX", 2)
+
+    async def main() -> None:
+        connections = Connections()
+        async with AsyncExitStack() as stack, asyncio.timeout(10):
+            for _ in range(5):
+                _, writer = await stack.enter_async_context(connected(large, connections))
+                writer.transport.pause_reading()  # type: ignore[attr-defined]
+                writer.write(GET + b"\r\n")
+            while connections.closed_count < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            assert len(connections.unread) == 2
+
+    asyncio.run(main())
+
+
+def test_who_comes_is_let_in_and_who_only_waits_goes(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        connections = Connections(Crowd(2, 1))
+        async with AsyncExitStack() as stack, asyncio.timeout(10):
+            silent = [(await stack.enter_async_context(connected(hello, connections)))[0] for _ in range(5)]
+            reader, writer = await stack.enter_async_context(connected(hello, connections))
+            writer.write(GET + b"\r\n")
+            assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+            for one in silent[:4]:
+                with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                    await one.readexactly(1)
+            assert len(connections.crowd) == 2
+        (said,) = [record.getMessage() for record in caplog.records if record.name == "tenure.serve"]
+        assert "no room" in said, "once, and not for each of them"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("has_to_go", [True, False])
+def test_who_has_to_make_room_is_not_taken_for_somebody_who_has_gone(has_to_go: bool) -> None:
+    async def main() -> None:
+        connections, told = Connections(Crowd(1, 1)), asyncio.Queue[bool]()
+
+        async def stream(scope: Scope, receive: Receive, _: Send) -> None:
+            await told.put(False)
+            await when_gone(receive)
+            await told.put(scope["extensions"][PIPE].is_cut_off)
+
+        async with AsyncExitStack() as stack, asyncio.timeout(10):
+            _, writer = await stack.enter_async_context(connected(stream, connections))
+            writer.write(GET + b"\r\n")
+            await told.get()
+            if has_to_go:
+                await stack.enter_async_context(connected(hello, connections))
+            else:
+                writer.close()
+            assert await told.get() is has_to_go
+
+    asyncio.run(main())
+
+
+def test_who_comes_back_and_does_not_read_what_it_has_missed_is_one_of_those_who_do_not_read() -> None:
+    async def main() -> None:
+        connections = Connections()
+        async with inside() as there, connected(Api(there.sidecar), connections) as (_, writer), asyncio.timeout(10):
+            hub = there.sidecar.hub
+            since = hub.last_id
+            for _ in range(20):
+                hub.publish("fact", {"n": "x" * 100_000})
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            head = f"GET /v1/events?last_event_id={since} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            writer.write(head.encode())
+            while not connections.unread:  # noqa: ASYNC110  (nobody tells)
+                await asyncio.sleep(0.01)
+            (one,) = connections.unread
+            assert one.pending_bytes() > 10**6
+
+    asyncio.run(main())
+
+
+def test_who_sends_a_wrong_token_is_one_of_the_others() -> None:
+    async def main() -> None:
+        connections = Connections(Crowd(1, 1))
+        async with inside() as there, AsyncExitStack() as stack, asyncio.timeout(10):
+            app = Api(there.sidecar)
+            for token, status, count in (("wrong" * 4, b"401", 1), (TOKEN, b"404", 1), ("wrong" * 4, b"401", 2)):
+                reader, writer = await stack.enter_async_context(connected(app, connections))
+                head = f"POST /v1/candidacies/none/heartbeat HTTP/1.1\r\nAuthorization: Bearer {token}\r\nHost: localhost\r\n\r\n"
+                writer.write(head.encode())
+                assert status in await reader.readline()
+                assert len(connections.crowd) == count
+
+    asyncio.run(main())

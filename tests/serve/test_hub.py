@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tenure.serve.answers import Fault
-from tenure.serve.hub import SEND_WITHIN_S, Hub
+from tenure.serve.hub import BYTES_KEPT, CHUNKS_MAX, SEND_WITHIN_S, Hub
 
 ALL: frozenset[str] = frozenset()
 
@@ -21,7 +21,7 @@ class FakePipe:
 
     def __init__(self) -> None:
         self.written = b""
-        self.pending, self.aborted, self.is_cut_off = 0, False, False
+        self.pending, self.aborted, self.is_cut_off, self.is_stream = 0, False, False, False
 
     def write(self, content: bytes) -> None:
         self.written += content
@@ -31,6 +31,9 @@ class FakePipe:
 
     def abort(self) -> None:
         self.aborted = True
+
+    def showed_token(self) -> None:
+        pass
 
 
 def test_whoever_has_a_pipe_is_written_to_at_once_while_it_has_room_and_cut_off_when_it_has_none_for_long() -> None:
@@ -164,5 +167,32 @@ def test_a_storm_of_events_wakes_clients_in_bundles_and_a_single_one_at_once() -
         async with asyncio.timeout(10):
             await clients[0].news.wait()
         assert numbers(clients[0].take())[-1] == 50
+
+    asyncio.run(main())
+
+
+def test_large_events_are_kept_in_fewer_and_the_last_always() -> None:
+    async def main() -> None:
+        hub = Hub()
+        for _ in range(30):
+            hub.publish("board", {"n": "x" * (BYTES_KEPT // 10)})
+        kept = numbers(hub.since(hub.last - len(hub._row), ALL))
+        assert kept == list(range(kept[0], 31))
+        assert 9 <= len(kept) <= 20
+        assert hub._row_bytes == sum(len(event.block) for event in hub._row)
+        hub.publish("board", {"n": "x" * (3 * BYTES_KEPT)})
+        assert numbers(hub.since(30, ALL)) == [31]
+        assert hub.since(29, ALL) is None
+
+    asyncio.run(main())
+
+
+def test_who_asks_from_each_event_on_has_nothing_kept_for_it() -> None:
+    async def main() -> None:
+        hub = Hub()
+        for number in range(5 * CHUNKS_MAX):
+            hub.publish("fact", {"n": number})
+        assert [numbers(hub.since(at, ALL))[0] for at in range(4 * CHUNKS_MAX)] == list(range(1, 4 * CHUNKS_MAX + 1))
+        assert len(hub._chunks) <= CHUNKS_MAX
 
     asyncio.run(main())

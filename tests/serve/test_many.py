@@ -87,13 +87,14 @@ def test_who_waits_for_its_turn_to_ask_an_engine_that_hangs_is_answered_as_well(
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("kind", [ZeroDivisionError, RuntimeError, OSError])
 def test_one_mistake_does_not_have_the_page_stand_still(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sidecar, "_AGAIN_AFTER_S", 0.0)
     told = asyncio.Event()
     changes = Board.changes
-    mistakes = [ZeroDivisionError("redis://:secret@h1")]
+    mistakes = [kind("redis://:secret@h1")]
 
     def failing(board: Board) -> dict[str, object]:
         if mistakes:

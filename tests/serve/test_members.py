@@ -41,7 +41,9 @@ def test_a_silent_server_is_on_the_page_and_in_the_metrics() -> None:
             {"name": "h3", "ok": False},
         ]
         assert shown["store"]["quorum"] == 2
-        assert "1 of 3 nodes of the store down" in " ".join([shown["headline"]["text"], *shown["headline"]["also"]])
+        told = shown["headline"]
+        assert (told["level"], told["text"]) == ("warn", "The store has no node to spare: 1 of 3 is down")
+        assert told["also"] == ["The only election has a leader"]
         scraped = (await here.client.get("/metrics")).text
         (line,) = [
             line for line in scraped.splitlines() if line.startswith("tenure_store_findings{") and "members" in line

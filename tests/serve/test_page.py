@@ -1,8 +1,7 @@
 """The page in a real Chromium, before boards that are fed by hand: what it shows, and what it leaves alone."""
 
+import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -10,27 +9,13 @@ from playwright.sync_api import Browser, Page, expect
 from tenure.errors import Reason
 from tenure.facts.kinds import Elected, Left, RefusedStale
 from tenure.model import Token
-from tenure.serve.board import Board
 from tenure.serve.board_showing import Showing
 from tests.serve.boards import board, crowded, fact, holder, renewed, status
-from tests.serve.browser import NARROW, WIDE, chromium, looking
+from tests.serve.browser import NARROW, WIDE, looking, shown
 
 pytestmark = pytest.mark.xdist_group("chromium")
 
 ADA, BOB = holder("ada", 41), holder("bob", 42)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@contextmanager
-def shown(browser: Browser, made: Board, size: tuple[int, int] = WIDE, at: str = "/") -> Iterator[tuple[Page, Showing]]:
-    showing = Showing(made)
-    with showing.served(lambda: "It is over.") as url, looking(browser, f"{url}{at}", size) as page:
-        yield page, showing
 
 
 def entry(election: str) -> str:
@@ -80,6 +65,22 @@ def test_a_night_is_read_from_the_top(browser: Browser) -> None:
         expect(page.locator("#store-body")).to_contain_text("2 of 3 nodes up: quorum, and none to spare")
         expect(page.locator("#plan-body")).to_contain_text("27 s planned, 30 s allowed")
         expect(page).to_have_title("1 of 37 elections has two leaders – tenure")
+
+
+def test_a_row_has_its_time_in_office_its_margins_and_its_gaps_and_the_plan_is_drawn_with_what_was_measured(
+    browser: Browser,
+) -> None:
+    with shown(browser, crowded(37)[0]) as (page, _):
+        row = page.locator(entry("warehouse/pick"))
+        expect(row.locator(".office")).to_have_text(re.compile(r"^8 min \d\d s$"))
+        expect(row.locator(".margin .spark-line")).to_have_count(1)
+        expect(row.locator(".margin-number")).to_have_text("1.3 s")
+        expect(page.locator(entry("payments/settle")).locator(".gap:not(.calm)")).to_have_count(1)
+        expect(page.locator("#plan-body .planned .dot")).to_have_count(5)
+        expect(page.locator("#plan-body .planned .rto")).to_have_count(1)
+        row.locator(".opens").click()
+        expect(row.locator(".queue li")).to_have_text(["web-b-1/4001"])
+        assert row.locator(".tenures tbody tr").count() == 1
 
 
 def test_filters_by_text_and_by_state_are_kept_in_the_address(browser: Browser) -> None:
@@ -148,6 +149,79 @@ def test_names_that_strangers_chose_are_text(browser: Browser) -> None:
         assert page.evaluate("window.hacked") is None
         assert page.locator(".entry :is(img, script, b, a)").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "a name pushes the page aside"
+
+
+# The lines in which a text is laid out.
+LINES = """(element) => {
+    const lines = [];
+    const walk = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let last = null; walk.nextNode(); ) {
+        for (let at = 0; at < walk.currentNode.length; at += 1) {
+            const range = document.createRange();
+            range.setStart(walk.currentNode, at);
+            range.setEnd(walk.currentNode, at + 1);
+            const { top } = range.getBoundingClientRect();
+            if (last === null || Math.abs(top - last) > 3) lines.push("");
+            lines.push(lines.pop() + range.toString());
+            last = top;
+        }
+    }
+    return lines;
+}"""
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_a_long_name_is_broken_between_words_and_its_end_always_shows(browser: Browser, size: tuple[int, int]) -> None:
+    long = "big-company/department-of-ledgers/nightly-reconciliation/europe-west-4/shard-0042"
+    java = "com.example.payments.EndOfDay.primary"
+    who = holder("ip-10-23-114-201.eu-west-1.compute.internal", 1234567)
+    made, now_s = board(), time.time()
+    made.saw([status(name, who, 1, left_s=8) for name in (long, long.replace("42", "43"), java)], now_s)
+    with shown(browser, made, size) as (page, _):
+        row = page.locator(entry(long))
+        expect(row.locator(".name-ends")).to_have_text("/shard-0042")
+        expect(row.locator(".name-ends")).to_be_visible()
+        assert row.locator(".name").text_content() == long
+        assert len(row.locator(".name-ends").evaluate(LINES)) == 1
+        for found in (page.locator(entry(java)).locator(".name"), row.locator(".leader bdi")):
+            lines = found.evaluate(LINES)
+            assert len(lines) > 1
+            assert all(line[-1] in "/.:-" or line.endswith(("Of", "End", "Day")) for line in lines[:-1]), lines
+        shut = row.locator(".name").bounding_box()
+        row.locator(".opens").click()
+        opened = row.locator(".name").bounding_box()
+        assert shut is not None
+        assert opened is not None
+        assert opened["height"] > shut["height"], "all of it shows"
+
+
+def test_what_is_wrong_with_the_store_or_with_writes_is_seen_at_the_top(browser: Browser) -> None:
+    made, now_s = board(), time.time()
+    made.saw([status("jobs", ADA, 7, left_s=8, standbys=(BOB,))], now_s)
+    with shown(browser, made) as (page, showing):
+        headline, band = page.get_by_role("heading", level=1), page.locator("#status")
+        expect(band).to_have_attribute("data-level", "ok")
+        three = {"h1": True, "h2": True, "h3": False}
+        showing.feed(lambda made: made.store_is(ok=True, at_s=now_s, members=three))
+        expect(headline).to_have_text("The store has no node to spare: 1 of 3 is down")
+        expect(page.locator("#also")).to_have_text("The only election has a leader")
+        expect(band).to_have_attribute("data-level", "warn")
+        showing.feed(lambda made: made.store_is(ok=True, at_s=now_s, members=three | {"h2": False}))
+        expect(headline).to_have_text("The store has no quorum: 2 of 3 are down")
+        expect(band).to_have_attribute("data-level", "bad")
+        showing.feed(lambda made: made.store_is(ok=True, at_s=now_s, members=dict.fromkeys(three, True)))
+        showing.hear(fact(RefusedStale("ledger", 6, 7), now_s, "jobs"))
+        expect(headline).to_have_text("The only election had stale writes refused")
+        expect(band).to_have_attribute("data-level", "warn")
+        row = page.locator(entry("jobs"))
+        expect(row.locator(".state")).to_contain_text("stale writes")
+        expect(row.locator(".mark.refused")).to_have_count(1)
+        showing.feed(lambda made: made.store_is(ok=False, detail="no answer within 5 s", at_s=now_s))
+        expect(headline).to_have_text("The store does not answer")
+        expect(page.locator("#also")).to_have_text("when last seen 1 with stale writes refused")
+        expect(page.locator("body.is-blind")).to_have_count(1)
+        expect(page.locator("#store-body")).to_contain_text("no answer within 5 s")
+        assert page.title() == "The store does not answer – tenure"
 
 
 def test_all_of_it_can_be_done_by_keyboard(browser: Browser) -> None:

@@ -4,7 +4,6 @@ The pictures of the documents are made by this run if somebody asks for them: ``
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -14,20 +13,14 @@ from playwright.sync_api import Browser, Page, expect
 
 from tenure.serve.board_showing import Showing
 from tests.serve.boards import crowded
-from tests.serve.browser import NARROW, WIDE, chromium, looking
-from tests.serve.pictures import smaller
+from tests.serve.browser import NARROW, WIDE, looking
+from tests.serve.pictures import made_of, said_to_be_made_of, smaller
 
 pytestmark = pytest.mark.xdist_group("chromium")
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SIZES = {"wide": WIDE, "narrow": NARROW}
 Scheme = Literal["light", "dark"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 def faults(page: Page) -> list[str]:
@@ -44,6 +37,17 @@ def picture(page: Page, name: str) -> None:
     if os.environ.get("TENURE_PICTURES"):
         IMAGES.mkdir(exist_ok=True)
         (IMAGES / f"{name}.png").write_bytes(smaller(page.screenshot()))
+
+
+PICTURES = ("page-wide-light", "page-wide-dark", "page-narrow-light", "page-narrow-dark", "page-open")
+
+
+def test_the_pictures_of_the_documents_are_of_this_page() -> None:
+    if os.environ.get("TENURE_PICTURES"):
+        return  # They are being made.
+    assert sorted(file.stem for file in IMAGES.glob("page-*")) == sorted(PICTURES)
+    old = [name for name in PICTURES if said_to_be_made_of((IMAGES / f"{name}.png").read_bytes()) != made_of()]
+    assert old == [], "make them anew: TENURE_PICTURES=1 pytest tests/serve/test_page_axe.py"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -67,6 +71,17 @@ def test_axe_finds_nothing(browser: Browser, size: str, scheme: Scheme) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("button", name="Ask to resign…").first.click()
         expect(page.get_by_role("dialog")).to_be_visible()
+        assert faults(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_a_page_whose_store_is_gone(browser: Browser, scheme: Scheme) -> None:
+    made, now_s = crowded(12)
+    made.store_is(ok=False, detail="no answer within 5 s", at_s=now_s)
+    showing = Showing(made)
+    with showing.served(lambda: "") as url, looking(browser, url, NARROW, color_scheme=scheme) as page:
+        expect(page.locator(".entry")).to_have_count(12)
+        expect(page.locator(".is-blind")).to_have_count(1)
         assert faults(page) == []
 
 

@@ -3,83 +3,15 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tenure.testing.engines.ports import claim_ports
-from tests.processes import check_eventually
-from tests.serve.browser import chromium, looking
-from tests.user import at_home
+from tests.serve.browser import looking
+from tests.serve.sidecars import SECRET, sidecars
 
 pytestmark = pytest.mark.xdist_group("chromium")
-
-COMMAND = Path(sys.executable).parent / "tenure"
-SECRET = "a-token-that-nobody-guesses-0123456789"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-class Sidecars:
-    """Sidecars over one file, each at a port of its own; what is killed can be started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._running = folder, dict[int, subprocess.Popen[bytes]]()
-        self.claims = claim_ports(2, "127.0.0.1")
-        (folder / "token").write_text(SECRET)
-
-    def start(self, which: int, *more: str) -> str:
-        """Start one; returns its URL once it answers."""
-        port = self.claims[which].port
-        place = [f"--store=sqlite://{self._folder}/elections.db", f"--listen=127.0.0.1:{port}", "--ttl=2s"]
-        words = [
-            str(COMMAND),
-            "serve",
-            *place,
-            f"--token-file={self._folder}/token",
-            f"--instance=sidecar {which}",
-            *more,
-        ]
-        with (self._folder / f"{which}.log").open("ab") as log:
-            self._running[which] = subprocess.Popen(words, env=at_home(self._folder), stdout=log, stderr=log)
-        url = f"http://127.0.0.1:{port}"
-        check_eventually(lambda: self._answers(f"{url}/ready"))
-        return url
-
-    def kill(self, which: int) -> None:
-        process = self._running.pop(which)
-        process.kill()
-        process.wait()
-
-    def end(self) -> None:
-        for which in list(self._running):
-            self.kill(which)
-        for claim in self.claims:
-            claim.release()
-
-    def _answers(self, url: str) -> bool:
-        try:
-            with urlopen(url, timeout=5) as answer:  # noqa: S310  (our own)
-                return int(answer.status) == 200
-        except (URLError, OSError):
-            return False
-
-
-@contextmanager
-def sidecars(folder: Path) -> Iterator[Sidecars]:
-    with ExitStack() as stack:
-        made = Sidecars(folder)
-        stack.callback(made.end)
-        yield made
 
 
 def leader(page: Page) -> str:
@@ -88,7 +20,7 @@ def leader(page: Page) -> str:
 
 def test_a_leader_that_is_killed_is_seen_to_be_succeeded(browser: Browser, tmp_path: Path) -> None:
     with sidecars(tmp_path) as made:
-        made.start(0, "--stand=jobs")
+        made.start(0, "--stand=jobs", "--ttl=2s")
         url = made.start(1)
         with looking(browser, url) as page:
             row = page.locator(".entry")
@@ -103,9 +35,50 @@ def test_a_leader_that_is_killed_is_seen_to_be_succeeded(browser: Browser, tmp_p
             assert row.locator(".tenures tbody tr td:nth-child(1)").all_inner_texts() == ["2", "1"]
 
 
+# A program of its own, which fences its writes and puts on record who led: one that is over tries to write, and is refused.
+PROGRAM = """
+import sys, anyio, tenure
+from tenure.apps.history import keep
+from tenure.sinks import SQLiteSink
+
+async def main(folder):
+    sink = SQLiteSink(f"{folder}/ledger.db")
+    async with tenure.open_store(f"sqlite://{folder}/elections.db") as store, keep(store):
+        async with tenure.Election(store, "books", ttl=20).once([sink]) as ada:
+            pass
+        async with tenure.Election(store, "books", ttl=20).once([sink]):
+            try:
+                with sink.transaction(ada):
+                    pass
+            except tenure.StaleToken:
+                print("refused", flush=True)
+            await anyio.sleep_forever()
+
+anyio.run(main, sys.argv[1])
+"""
+
+
+def test_a_write_that_a_sink_of_another_program_refused_is_marked_on_the_page(browser: Browser, tmp_path: Path) -> None:
+    with sidecars(tmp_path) as made, looking(browser, made.start(0)) as page:
+        words = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            try:
+                assert program.stdout.readline() == "refused\n"
+                row = page.locator(".entry")
+                expect(row.locator(".token")).to_have_text("2")
+                expect(page.get_by_role("heading", level=1)).to_have_text("The only election had stale writes refused")
+                expect(row.locator(".mark.refused")).to_have_count(1)
+                row.locator(".opens").click()
+                expect(row.locator(".marks")).to_contain_text("1 write with token 1 refused as stale")
+                expect(row.locator(".tenures tbody tr").last).to_contain_text("left by choice")
+            finally:
+                program.kill()
+
+
 def test_a_page_finds_its_server_again_after_a_restart(browser: Browser, tmp_path: Path) -> None:
     with sidecars(tmp_path) as made:
-        url = made.start(0, "--stand=jobs")
+        url = made.start(0, "--stand=jobs", "--ttl=2s")
         with looking(browser, url) as page:
             expect(page.locator(".token span").first).to_have_text("1")
             expect(page.locator("#link-text")).to_have_text("live")
@@ -155,6 +128,25 @@ def test_a_leader_is_asked_to_resign_by_who_has_the_token(browser: Browser, tmp_
             page.reload()
             page.get_by_role("button", name="Ask to resign…").click()
             expect(field).to_be_visible()
+
+
+def test_an_office_is_handed_over_while_somebody_stands_by(browser: Browser, tmp_path: Path) -> None:
+    with sidecars(tmp_path) as made:
+        made.start(0, "--stand=billing/close")
+        url = made.start(1, "--stand=billing/close")
+        with looking(browser, url) as page:
+            expect(page.locator(".standbys span")).to_have_text("1")
+            page.locator(".opens").click()
+            page.get_by_role("button", name="Hand over…").click()
+            dialog = page.get_by_role("dialog", name="Hand over to the next in the queue?")
+            expect(dialog).to_contain_text("stands by.")
+            dialog.get_by_role("button", name="Cancel").click()
+            expect(page.locator(".token span").first).to_have_text("1")
+            page.get_by_role("button", name="Hand over…").click()
+            dialog.get_by_label("Bearer token").fill(SECRET)
+            dialog.get_by_role("button", name="Hand over").click()
+            expect(dialog.get_by_role("status")).to_have_text(re.compile(r"leads now, with token [2-9]\."))
+            assert int(page.locator(".token span").first.inner_text()) > 1
 
 
 def test_a_server_without_a_token_takes_no_orders(browser: Browser, tmp_path: Path) -> None:

@@ -29,23 +29,29 @@ export TENURE_TOKEN
 
 "$@" &
 command=$!
-# The lock is held while this connection is open: if this script is killed, the system closes it. What comes over it says how
-# it stands, and its end says that nobody knows any more.
+trap 'kill -TERM "$command" 2>/dev/null' TERM INT
+# The lock is held while this connection is open. What comes over it, every few seconds, says how it stands, and its end says that
+# nobody knows any more. If this script is killed, the lock is held for as long as the command goes on, and not for longer.
 mkfifo "$folder/stream"
 curl --silent --no-buffer --config "$folder/curl" "$TENURE_SIDECAR/v1/candidacies/$id/stream" >"$folder/stream" &
 stream=$!
 (
     while read -r line; do
         case $line in *'"state":"lost"'* | *'"state":"ended"'*) break ;; esac
+        kill -0 "$command" 2>/dev/null || { kill "$stream"; exit; }
     done <"$folder/stream"
     : >"$folder/lost"
     kill -TERM "$command" 2>/dev/null
 ) &
 watch=$!
-trap 'kill -TERM "$command" 2>/dev/null' TERM INT
 
 wait "$command"
 code=$?
+# A signal ends the waiting, and not the command: until that has stopped it works, and needs the lock.
+while kill -0 "$command" 2>/dev/null; do
+    wait "$command"
+    code=$?
+done
 if [ -e "$folder/lost" ]; then
     code=124
 fi

@@ -124,11 +124,7 @@ def _serve(opened: LoopStore, setup: "Setup", place: "Place") -> None:
 
     from tenure.serve.running import serve  # noqa: PLC0415
 
-    async def run() -> None:
-        async with opened as store:
-            await serve(store, setup, place, _say)
-
-    asyncio.run(run())
+    asyncio.run(serve(opened, setup, place, _say))
 
 
 def _say(place: "Place") -> None:

@@ -1,5 +1,6 @@
 """Everything that can be asked of a sidecar: the one table of routes."""
 
+from dataclasses import replace
 from typing import Final
 
 from tenure.serve import asking, probing, showing, standing, streaming
@@ -28,6 +29,7 @@ _SINCE: Final = Field("last_event_id", "string", "The event after which to begin
 _LIMIT: Final = Field("limit", "integer", "How many tenures, the newest.", least=1, most=1000)
 _ELECTION: Final = Field("election", "string", "Its name.", required=True, least=1, most=_NAME_MAX)
 _TOKEN: Final = Field("token", "integer", "The token in question.", required=True, least=1, most=2**63 - 1)
+_MEANT: Final = replace(_TOKEN, about="The tenure that is meant: its token. Not given: whoever leads.", required=False)
 
 _PROBE: Final = {200: "Yes.", 503: "No."}
 _GONE: Final = {404: "There is no such candidacy, or there was one over a minute ago."}
@@ -142,8 +144,13 @@ ROUTES: Final = (
         "Ask the leader to leave office. A request: nothing is taken away, and it may stand again.",
         asking.resign,
         Access.TOKEN,
-        body=(_WAIT,),
-        answers={200: "Whom it was left for, and whether it has left.", 501: "The store cannot pass it on.", **_STORE},
+        body=(_MEANT, _WAIT),
+        answers={
+            200: "Whom it was left for, and whether it has left.",
+            409: "The tenure that is meant is over.",
+            501: "The store cannot pass it on.",
+            **_STORE,
+        },
     ),
     Route(
         "POST",

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
 
-from tenure.errors import TenureError
+from tenure.errors import StoreError, TenureError
 from tenure.office.opened import OpenStore
 from tenure.serve.answers import Fault, Receive, Scope, Send, answer, encoded, fault_of, refuse
 from tenure.serve.api import TABLE
@@ -18,6 +17,7 @@ from tenure.serve.openapi import document_of
 from tenure.serve.routes import Access, Call, Reply
 from tenure.serve.setup import Setup
 from tenure.serve.sidecar import Sidecar
+from tenure.serve.streaming import pipe_of
 
 
 class Api:
@@ -49,6 +49,8 @@ class Api:
             client = scope["client"][0] if scope.get("client") else ""
             if route.access is Access.TOKEN:
                 self._bearer.check(headers.get(b"authorization"), client)
+                if (pipe := pipe_of(scope)) is not None:
+                    pipe.showed_token()
                 # Who has the token is counted apart. Anybody on this machine, and any page in a browser there, can ask so often that
                 # nothing is left for its address; the heartbeats of a leader would be refused, and its office lost.
                 client = f"{client} with a token"
@@ -64,9 +66,13 @@ async def _unforeseen(_: Request, __: Exception) -> Response:
     return Response(encoded(fault.body), fault.status, media_type="application/json")
 
 
-def build(store: OpenStore, setup: Setup | None = None) -> Starlette:
-    """Return the application. ``store`` has to be open when it starts; ``app.state.sidecar`` is what it consists of."""
-    sidecar = Sidecar(store, setup or Setup(), document_of(TABLE.routes))
+def build(store: OpenStore, setup: Setup | None = None, unreached: StoreError | None = None) -> Starlette:
+    """Return the application; ``app.state.sidecar`` is what it consists of.
+
+    ``store`` has to be open when it starts, and is not closed here; or could not be opened, as ``unreached`` says. Then another one
+    for the same engine is opened when that can be, and closed at the end.
+    """
+    sidecar = Sidecar(store, setup or Setup(), document_of(TABLE.routes), unreached)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -77,6 +83,9 @@ def build(store: OpenStore, setup: Setup | None = None) -> Starlette:
             await sidecar.close()
 
     # No CORS: nobody else's page may read this, nor write to it.
-    app = Starlette(routes=[Mount("/", Api(sidecar))], lifespan=lifespan, exception_handlers={Exception: _unforeseen})
+    app = Starlette(lifespan=lifespan, exception_handlers={Exception: _unforeseen})
+    # Whatever is sent, however odd: a route of Starlette's own would match no path with a line break in it, nor one with a host, and
+    # answer these by itself.
+    app.router.default = Api(sidecar)
     app.state.sidecar = sidecar
     return app

@@ -20,14 +20,14 @@ _TENURES: Final = 100  # of a history, unless more are asked for
 
 async def elections(call: Call) -> Reply:
     """All of them, as last seen."""
-    view = call.sidecar.view
+    view, board = call.sidecar.view, call.sidecar.board
     known = dict.fromkeys(sorted(call.sidecar.names())) | dict(view.statuses)
     clients = call.sidecar.register.clients()
     shown = [_shown(call, name, status, clients[name]) for name, status in sorted(known.items())]
     return told(
         {
-            "store": call.sidecar.store.store.address,
-            "best_effort": call.sidecar.store.store.traits.best_effort or None,
+            "store": board.address,
+            "best_effort": board.best_effort or None,
             "seen_s_ago": view.age_s,
             "trouble": view.trouble or None,
             "elections": shown,
@@ -66,15 +66,31 @@ async def check(call: Call) -> Reply:
 
 async def resign(call: Call) -> Reply:
     """Ask the leader to leave, and wait for it if that is wanted."""
-    name, store = call.path["election"], call.sidecar.store.store
+    name = call.path["election"]
     call.sidecar.check_known(name)
+    call.sidecar.check_reached()
+    store = call.sidecar.store.store
     if not isinstance(store, CanAskToResign):
         fix = "End the leader's process by a signal, and it will resign."
         raise Fault(501, "cannot-ask", f"{store.address} cannot pass on such a request", fix=fix)
+    if (meant := call.body.get("token")) is not None:
+        await _check_leads(call, name, meant)
     asked: Incumbent | None = await _ask(call, "ask_to_resign", lambda: store.ask_to_resign(name))
     wait_s = call.body.get("wait_s", 0.0)
     left = await _left_within(call, asked, wait_s) if asked is not None and wait_s else None
     return told({"election": name, "asked": shown_incumbent(asked), "left": left})
+
+
+async def _check_leads(call: Call, name: str, token: int) -> None:
+    """Refuse to ask somebody else than who is meant: people take their time over such a question, and leaders change meanwhile.
+
+    Between this and the word itself another may take office in the instant that is left. Whom it was left for is in the answer.
+    """
+    incumbent: Incumbent | None = await _ask(call, "read", lambda: call.sidecar.store.store.read(name))
+    if incumbent is None or incumbent.token != token:
+        now = "nobody leads" if incumbent is None else f"{incumbent.holder} leads with token {incumbent.token}"
+        leader = shown_incumbent(incumbent)
+        raise Fault(409, "tenure-over", f"the tenure with token {token} is over: {now}", leader=leader)
 
 
 async def _left_within(call: Call, asked: Incumbent, wait_s: float) -> bool:
@@ -104,6 +120,7 @@ async def _within(call: Call, operation: str, question: Question) -> Any:
     The bound is also that of waiting for one's turn: behind four thousand questions to an engine that hangs, somebody who asks a
     leader to leave would be answered in twenty minutes.
     """
+    call.sidecar.check_reached()
     try:
         async with asyncio.timeout(_WITHIN_S), call.sidecar.asking:
             return await question()

@@ -14,6 +14,7 @@ only what did. It says from which revision to which, so whoever missed one notic
 Not safe to use from several threads: feed and read it on one.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -34,12 +35,13 @@ from tenure.facts.kinds import (
 )
 from tenure.plan import RTO_S, Budget
 from tenure.serve.board_json import Past, iso, moving, shown_row, since_s
-from tenure.serve.board_judging import SEVERITY, State, headline, judge
+from tenure.serve.board_judging import REFUSED_WITHIN_S, SEVERITY, State, headline, judge
 from tenure.serve.board_rows import Mark, Row
 from tenure.serve.board_timeline import Stint
 from tenure.stores.base import ElectionStatus, Traits
 
 FAILOVERS_KEPT: Final = 20
+_REFUSED_KEPT: Final = 1000  # of elections that cannot be told apart: more are no news
 
 
 class Board:
@@ -57,11 +59,13 @@ class Board:
     ) -> None:
         """``address`` is the store's, without secrets; ``read_only`` says that nobody can resign through this page."""
         self.address, self.instance, self.read_only = address, instance, read_only
+        self._identity = ""  # of the store; empty: not known
         self._traits, self._budget, self._rto_s = traits, budget, rto_s
         self._rows: dict[str, Row] = {}
         self._at_s = 0.0
         self._store: dict[str, Any] = {"ok": True, "detail": "", "since": None, "members": None}
         self._refused_elsewhere = 0
+        self._refused_elsewhere_s: deque[float] = deque(maxlen=_REFUSED_KEPT)
         self._revision = 0
         self._looked = False  # The store has been seen at all.
         self._since_s: dict[str, tuple[State, float | None]] = {}
@@ -75,6 +79,10 @@ class Board:
         self._read: set[str] = set()
 
     # What it is fed with
+
+    def opened(self, address: str, traits: Traits, budget: Budget, identity: str = "") -> None:
+        """Take in what the store is, which is not known before it was reached for the first time."""
+        self.address, self._traits, self._budget, self._identity = address, traits, budget, identity
 
     def saw(self, statuses: Iterable[ElectionStatus], at_s: float) -> None:
         """Take in every election that the store has, as it was at ``at_s``."""
@@ -154,23 +162,35 @@ class Board:
         self._row(election).recorded([Stint.of(record) for record in records])
 
     def _refused(self, fact: Fact, what: RefusedStale | RefusedUnverified) -> None:
-        # A sink knows tokens and no elections. Whose they are is plain if only one election has had both.
-        name = fact.election
-        if not name:
+        name = fact.election or self._election_of(what.fence)
+        if name is None:  # Then it is plain whose they are if only one election has had both tokens.
             owners = [row.election for row in self._rows.values() if {what.token, what.highest} <= _tokens(row)]
             name = owners[0] if len(owners) == 1 else ""
         if not name:
             self._refused_elsewhere += 1
+            self._refused_elsewhere_s.append(fact.at_s)
             return
         text = f"{what.sink} refused a write with token {what.token}: it has seen {what.highest}."
         self._row(name).refused_write(fact.at_s, what.token, text)
+
+    def _election_of(self, fence: str) -> str | None:
+        """Return the election of a fence; "": of ours, and not one that is shown; None: it does not say.
+
+        A fence is the identity of a store, a slash and the election, and both have slashes of their own: of ``etcd/7f/a/b`` only who
+        knows the store can tell whether ``b`` was meant or ``a/b``. One that was written by hand may say something else, or nothing.
+        """
+        if self._identity:
+            name = fence.removeprefix(f"{self._identity}/")
+            return None if name == fence else name if name in self._rows else ""
+        parts = fence.split("/")
+        return next((name for at in range(1, len(parts)) if (name := "/".join(parts[at:])) in self._rows), None)
 
     def _row(self, election: str) -> Row:
         self._touched.add(election)
         return self._rows.setdefault(election, Row(election))
 
     def _forget(self, election: str) -> None:
-        for known in (self._rows, self._shown, self._pasts):
+        for known in (self._rows, self._shown, self._pasts, self._since_s):
             known.pop(election, None)
         self._touched.discard(election)
 
@@ -178,6 +198,11 @@ class Board:
         self._at_s = max(self._at_s, at_s)  # Facts and pictures come by different ways.
 
     # What it shows
+
+    @property
+    def best_effort(self) -> str:
+        """Why the store promises less than others; empty: it does not."""
+        return "" if self._traits is None else self._traits.best_effort
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it, what is wrong first."""
@@ -246,7 +271,8 @@ class Board:
 
     def _head(self) -> dict[str, Any]:
         states = [State(row["state"]) for row in self._shown.values()]
-        found = headline(states, store_ok=self._store["ok"], nodes=self._nodes())
+        lately = sum(at_s >= self._at_s - REFUSED_WITHIN_S for at_s in self._refused_elsewhere_s)
+        found = headline(states, store_ok=self._store["ok"], nodes=self._nodes(), refused_elsewhere=lately)
         text = (
             found.text if self._looked or states or not self._store["ok"] else "Looking at the store for the first time"
         )
@@ -259,7 +285,7 @@ class Board:
                 "ok": self._store["ok"],
                 "detail": self._store["detail"],
                 "since": iso(self._store["since"]),
-                "best_effort": "" if self._traits is None else self._traits.best_effort,
+                "best_effort": self.best_effort,
                 "members": members,
                 "quorum": None if members is None else len(members) // 2 + 1,
             },

@@ -91,6 +91,7 @@ def stint_json(stint: Stint) -> dict[str, Any]:
         "reason": stint.reason,
         "gap_s": None if stint.gap_s is None else round(stint.gap_s, 3),
         "margin_min_s": None if stint.margin_min_s is None else round(stint.margin_min_s, 3),
+        "unrecorded": stint.unrecorded,
     }
 
 

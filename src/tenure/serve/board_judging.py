@@ -15,6 +15,7 @@ AT_RISK_SHARE: Final = 1 / 3
 # Four tenures in five minutes that nobody chose to end: one failover and its repetition are two.
 FLAPS: Final = 4
 FLAPS_WITHIN_S: Final = 300.0
+REFUSED_WITHIN_S: Final = 600.0  # as the alert has it
 
 
 class State(StrEnum):
@@ -25,6 +26,7 @@ class State(StrEnum):
     OVERSTAY = "overstay"
     AT_RISK = "at-risk"
     FLAPPING = "flapping"
+    STALE_WRITES = "stale-writes"  # The fence has held. Somebody who led goes on as if it did.
     IDLE = "idle"  # left by choice, and nobody stands: a lock that is free, or a service that was shut down
     OK = "ok"
 
@@ -38,6 +40,7 @@ _HEADLINES: Final = {
     State.OVERSTAY: ("has a leader past its time", "have leaders past their time"),
     State.AT_RISK: ("is about to lose its leader", "are about to lose their leaders"),
     State.FLAPPING: ("keeps changing its leader", "keep changing their leaders"),
+    State.STALE_WRITES: ("had stale writes refused", "had stale writes refused"),
 }
 _ALSO: Final = {
     State.TWO_LEADERS: "with two leaders",
@@ -45,6 +48,7 @@ _ALSO: Final = {
     State.OVERSTAY: "past its time",
     State.AT_RISK: "at risk",
     State.FLAPPING: "flapping",
+    State.STALE_WRITES: "with stale writes refused",
     State.IDLE: "idle, left by choice",
 }
 
@@ -77,32 +81,67 @@ def judge(row: Row, now_s: float, budget: Budget) -> Verdict:
     if row.overstaying:
         token = max(row.overstaying)
         return Verdict(State.OVERSTAY, f"The work of {name} (token {token}) still runs though its lease is over.")
-    return _risk(row, name) or _flaps(row, now_s) or Verdict(State.OK, _fine(row))
+    return _risk(row, name) or _flaps(row, now_s) or _stale(row, now_s) or Verdict(State.OK, _fine(row))
 
 
-def headline(states: Sequence[State], *, store_ok: bool, nodes: tuple[int, int] | None = None) -> Headline:
-    """Say what is the matter with all of them; ``nodes`` are those of the store that are up, and all."""
+def headline(
+    states: Sequence[State], *, store_ok: bool, nodes: tuple[int, int] | None = None, refused_elsewhere: int = 0
+) -> Headline:
+    """Say what is the matter with all of them; ``nodes`` are those of the store that are up, and all.
+
+    ``refused_elsewhere``: stale writes that were refused lately, of elections that cannot be told apart.
+    """
     total = len(states)
     counts = {state: states.count(state) for state in State}
     wrong = [state for state in _HEADLINES if counts[state]]
-    also = [f"{counts[state]} {_ALSO[state]}" for state in (*wrong[1:], State.IDLE) if counts[state]]
-    if nodes is not None and nodes[0] < nodes[1]:
-        also.append(f"{nodes[1] - nodes[0]} of {nodes[1]} nodes of the store down")
     if not store_ok:
-        also = [f"{counts[state]} {_ALSO[state]} when last seen" for state in wrong]
-        return Headline("bad", "The store does not answer", tuple(also))
-    if not total:
-        return Headline("ok", "No elections yet")
-    if not wrong:
-        return Headline("ok", _all_is_well(total, counts[State.IDLE]), tuple(also))
-    count = counts[wrong[0]]
-    of = f"{count} of {total} elections" if total > 1 else "The only election"
-    text = f"{of} {_HEADLINES[wrong[0]][count > 1]}"
-    return Headline("bad" if wrong[0] in _BAD else "warn", text, tuple(also))
+        also = [f"{counts[state]} {_ALSO[state]}" for state in wrong]
+        return Headline("bad", "The store does not answer", (f"when last seen {', '.join(also)}",) if also else ())
+    store = _store_trouble(nodes)
+    if store is not None and store.level == "bad":
+        return Headline(store.level, store.text, tuple(f"{counts[state]} {_ALSO[state]}" for state in wrong))
+    also = [f"{counts[state]} {_ALSO[state]}" for state in (*wrong[1:], State.IDLE) if counts[state]]
+    if refused_elsewhere and wrong:
+        also.append(_refused(refused_elsewhere).lower())
+    if wrong:
+        count = counts[wrong[0]]
+        of = f"{count} of {total} elections" if total > 1 else "The only election"
+        text = f"{of} {_HEADLINES[wrong[0]][count > 1]}"
+        also += [] if store is None else [store.also[0]]
+        return Headline("bad" if wrong[0] in _BAD else "warn", text, tuple(also))
+    well = _all_is_well(total, counts[State.IDLE])
+    if refused_elsewhere:
+        return Headline("warn", _refused(refused_elsewhere), (well, *also, *(() if store is None else store.also)))
+    if store is not None:
+        return Headline(store.level, store.text, (well, *also))
+    return Headline("ok", well, tuple(also))
+
+
+def _store_trouble(nodes: tuple[int, int] | None) -> Headline | None:
+    """Say what is the matter with the servers of the store: whoever is on call has to know before the store does not answer."""
+    if nodes is None or nodes[0] >= nodes[1]:
+        return None
+    up, total = nodes
+    spare, down = up - (total // 2 + 1), f"{total - up} of {total}"
+    is_down = f"{down} {'is' if total - up == 1 else 'are'} down"
+    also = (f"{down} nodes of the store down",)
+    if spare < 0:
+        return Headline("bad", f"The store has no quorum: {is_down}", also)
+    return Headline(
+        "warn",
+        f"The store has {'no' if spare == 0 else spare} node{'s' if spare > 1 else ''} to spare: {is_down}",
+        also,
+    )
+
+
+def _refused(count: int) -> str:
+    return f"{count} stale write{'s' if count > 1 else ''} refused"
 
 
 def _all_is_well(total: int, idle: int) -> str:
     led = total - idle
+    if not total:
+        return "No elections yet"
     if total == 1:
         return "The only election has a leader" if led else "The only election was left by choice"
     if not idle:
@@ -165,6 +204,14 @@ def _flaps(row: Row, now_s: float) -> Verdict | None:
     return Verdict(
         State.FLAPPING, f"{count} leaders in {FLAPS_WITHIN_S / 60:g} minutes, and none of them left by choice."
     )
+
+
+def _stale(row: Row, now_s: float) -> Verdict | None:
+    refused = [mark for mark in row.marks if mark.kind == "refused" and mark.at_s >= now_s - REFUSED_WITHIN_S]
+    if not refused:
+        return None
+    why = f"Somebody still writes with token {refused[-1].token}, which is over. Nothing of it was accepted."
+    return Verdict(State.STALE_WRITES, why)
 
 
 def _fine(row: Row) -> str:

@@ -4,9 +4,10 @@ A picture of the store is what counts for who leads. A fact is what counts for w
 that a body still runs though its office is gone, and how close a renewal was.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from tenure.errors import Reason
@@ -61,6 +62,8 @@ class Row:
         self.renewals = 0
         self.margins_are_ours = False  # False: read off the store's pictures
         self.refused = 0
+        self._refused_heard: Counter[int] = Counter()  # by token: in this process
+        self._refused_recorded: dict[int, Mark] = {}  # by token: elsewhere, as is on record
         self.marks: deque[Mark] = deque(maxlen=MARKS_KEPT)
         self.timeline = Timeline()
 
@@ -195,14 +198,34 @@ class Row:
     def refused_write(self, at_s: float, token: int, text: str) -> None:
         """A sink has refused a token of this election."""
         self.refused += 1
+        self._refused_heard[token] += 1
         self.marks.append(Mark(at_s, "refused", text, token))
 
     def recorded(self, stints: Iterable[Stint]) -> None:
         """Take in what is on record."""
+        stints = list(stints)
         self.timeline.recorded(stints)
+        for stint, after in pairwise([*stints, None]):
+            assert stint is not None
+            self._refused_elsewhere(stint, after)
         last = self.timeline.last
         if self.leader is not None and last is not None and last.token == self.leader.token:
             self.since_s = last.from_s if self.since_s is None else self.since_s
+
+    def _refused_elsewhere(self, stint: Stint, after: Stint | None) -> None:
+        """Mark what sinks of other processes refused. When they did is not on record: not before another led."""
+        count, known = stint.refused_count - self._refused_heard[stint.token], self._refused_recorded.get(stint.token)
+        at_s = stint.to_s if after is None else after.from_s
+        if count <= 0 or at_s is None:
+            return
+        text = f"{count} write{'s' if count > 1 else ''} with token {stint.token} refused as stale, at {stint.holder}."
+        mark = Mark(at_s if known is None else known.at_s, "refused", text, stint.token)
+        if mark == known:
+            return
+        self._refused_recorded[stint.token] = mark
+        self.refused += 1 if known is None else 0
+        kept = sorted([one for one in self.marks if one is not known] + [mark], key=lambda one: one.at_s)
+        self.marks = deque(kept, maxlen=MARKS_KEPT)
 
     def _forget_margins(self) -> None:
         if self.margins:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Self
 
-from tenure.apps.history.told import TenureRecord
+from tenure.apps.history.told import VANISHED, TenureRecord
 from tenure.errors import Reason
 
 KEPT: Final = 30  # tenures of an election: what is older is for the history
@@ -28,6 +28,9 @@ class Stint:
     reason: str = UNKNOWN
     gap_s: float | None = None  # without a leader before it
     margin_min_s: float | None = None  # how close it came
+    refused_count: int = 0  # of its writes, as its holder has put on record
+    unrecorded: bool = False  # somebody led between the one before it and this of whom there is no record
+    after: int | None = None  # whom by token the record has before it: it tells of the time since that one
 
     @classmethod
     def of(cls, record: TenureRecord) -> Self:
@@ -36,9 +39,23 @@ class Stint:
         if end_s is None and record.ended_between is not None:
             end_s = record.ended_between.most_s
         gap_s = None if record.gap is None else max(0.0, record.gap.most_s)
+        reason, margin_s = record.reason or UNKNOWN, record.margin_min_s
         return cls(
-            record.token, record.holder, record.began_s, end_s, record.reason or UNKNOWN, gap_s, record.margin_min_s
+            record.token,
+            record.holder,
+            record.began_s,
+            end_s,
+            reason,
+            gap_s,
+            margin_s,
+            record.refused_count,
+            record.unrecorded,
         )
+
+    @property
+    def said_why(self) -> bool:
+        """Whether anybody has said why it ended. "Vanished" is what a reader concludes while nobody has: who left writes it down later."""
+        return self.reason not in {UNKNOWN, VANISHED}
 
     @property
     def was_left_by_choice(self) -> bool:
@@ -55,7 +72,7 @@ class Timeline:
         self.version = 0  # rises with every change
 
     def __iter__(self) -> Iterator[Stint]:
-        """In their order, which is that of their tokens. Gaps that nobody told of are counted."""
+        """In their order, which is that of their tokens. Gaps that nobody told of are counted, each since the one before."""
         ordered = [self._by_token[token] for token in sorted(self._by_token)]
         for before, stint in pairwise([None, *ordered]):
             yield stint if before is None or stint is None else _after(before, stint)  # type: ignore[misc]
@@ -81,7 +98,7 @@ class Timeline:
         known = self._by_token.get(token)
         if known is not None:
             end_s = to_s if known.to_s is None else min(known.to_s, to_s)
-            self._put(replace(known, to_s=end_s, reason=known.reason or reason))
+            self._put(replace(known, to_s=end_s, reason=known.reason if known.said_why else reason or known.reason))
 
     def renewed(self, token: int, margin_s: float) -> None:
         """Note how close a renewal of a tenure was."""
@@ -91,18 +108,22 @@ class Timeline:
 
     def recorded(self, stints: Iterable[Stint]) -> None:
         """Take in what is on record. It knows of tenures that nobody here has seen; of others, what it does not say stays."""
-        for told in stints:
+        before: int | None = None
+        for stint in stints:
+            told, before = replace(stint, after=before), stint.token
             known = self._by_token.get(told.token)
             if known is None:
                 self._put(told)
                 continue
             margins_s = [margin_s for margin_s in (known.margin_min_s, told.margin_min_s) if margin_s is not None]
+            # Its end was seen, and the record only says that it is over: by now, and for a reason that is not known.
+            is_known_better = known.to_s is not None and (told.to_s is None or not told.said_why)
             self._put(
                 replace(
                     told,
                     from_s=known.from_s if told.from_s is None else told.from_s,
-                    to_s=known.to_s if told.to_s is None else told.to_s,
-                    reason=told.reason or known.reason,
+                    to_s=known.to_s if is_known_better else told.to_s,
+                    reason=told.reason if told.said_why or not known.said_why else known.reason,
                     margin_min_s=min(margins_s, default=None),
                 )
             )
@@ -130,7 +151,12 @@ class Timeline:
 
 
 def _after(before: Stint, stint: Stint) -> Stint:
-    # Of one that was succeeded and that nobody has seen go, it is not known since when nobody led: it may still be at work.
-    if stint.gap_s is not None or stint.from_s is None or before.to_s is None:
+    # The record speaks of the time since the last tenure that it has. 5 and 9 are on record, and 9 was told that 7 led: there is no
+    # gap from 5 to 9. But if 7 was seen here to begin and to end, then there is one from 7 to 9.
+    if stint.after is not None and before.token > stint.after:
+        stint = replace(stint, gap_s=None, unrecorded=False)
+    # Of one that was succeeded and that nobody has seen go, it is not known since when nobody led: it may still be at work. Nor is
+    # that known where others led in between.
+    if stint.gap_s is not None or stint.unrecorded or stint.from_s is None or before.to_s is None:
         return stint
     return replace(stint, gap_s=max(0.0, stint.from_s - before.to_s))

@@ -31,11 +31,17 @@ Headers = Mapping[bytes, bytes]
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
     """Return the headers by name. Of one that is there twice the first counts, whatever it is. Raises Fault if they are too long.
 
-    The server bounds a head that comes in parts; one that came as a whole is bounded here.
+    The server bounds a head that comes in parts; one that came as a whole is bounded here. And who says in two ways how long its body is
+    may have had a proxy believe the other one: what follows could be anybody's.
     """
     headers = dict(reversed(scope["headers"]))
-    if len(headers) > _HEADERS_MAX or sum(map(len, headers.values())) > HEAD_BYTES_MAX:
+    size = (
+        len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, headers)) + sum(map(len, headers.values()))
+    )
+    if len(scope["headers"]) > _HEADERS_MAX or size > HEAD_BYTES_MAX:
         raise Fault(431, "head-too-large", f"the head has more than {HEAD_BYTES_MAX} bytes or {_HEADERS_MAX} lines")
+    if b"content-length" in headers and b"transfer-encoding" in headers:
+        raise Fault(400, "bad-length", "the body has a length and comes in chunks", headers={"Connection": "close"})
     return headers
 
 

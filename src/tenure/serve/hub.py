@@ -18,6 +18,10 @@ from typing import Final, Protocol
 from tenure.serve.answers import busy, encoded, leaving
 
 EVENTS_KEPT: Final = 4096  # Of a usual size 1 MiB, and at one failover a second an hour.
+# What changes on a board of thousands is 100 kB a second: of those fewer are kept. Whoever comes back may be sent all of them.
+BYTES_KEPT: Final = 4 * 1024 * 1024
+# Each may be all that is kept, and whoever likes asks from each event on.
+CHUNKS_MAX: Final = 16
 CLIENTS_MAX: Final = 2000
 BEAT_S: Final = 10.0  # Less than any proxy waits for a byte before it gives a connection up.
 # How long one may take to read what it was sent. Up to 64 KiB wait for it in the connection besides.
@@ -42,6 +46,11 @@ class Pipe(Protocol):
     """A connection, below the server's own way of writing to it."""
 
     is_cut_off: bool  # whether it has ended without a word of the client's
+    is_stream: bool  # whether the hub writes into it, and sees to it that it is read
+
+    def showed_token(self) -> None:
+        """Take note that somebody who has the token is at its other end."""
+        ...
 
     def write(self, content: bytes, /) -> None:
         """Write, now or when there is room. Never waits."""
@@ -110,7 +119,8 @@ class Hub:
         # Numbers begin anew with every process, so an id says of which one it is.
         self._epoch = secrets.token_hex(4)
         self._row: list[Event] = []
-        self._kept, self._clients_max = kept, clients_max
+        self._row_bytes = 0
+        self._kept, self.clients_max = kept, clients_max
         self.last = 0
         self.clients: set[Client] = set()
         self._flushed_at_s = 0.0
@@ -131,11 +141,21 @@ class Hub:
         self._chunks.clear()
         block = block_of(kind, told, self.last_id)
         self._row.append(Event(self.last, election, block))
-        if len(self._row) > 2 * self._kept:
-            del self._row[: -self._kept]
+        self._row_bytes += len(block)
+        if len(self._row) > 2 * self._kept or self._row_bytes > 2 * BYTES_KEPT:
+            self._drop_oldest()
         if self.clients and self._flush is None:
             due_s = self._flushed_at_s + _PACE_S_PER_CLIENT * len(self.clients)
             self._flush = asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._wake_all)
+
+    def _drop_oldest(self) -> None:
+        kept, size = 0, 0
+        for event in reversed(self._row[-self._kept :]):
+            if kept and size + len(event.block) > BYTES_KEPT:
+                break
+            kept, size = kept + 1, size + len(event.block)
+        del self._row[:-kept]
+        self._row_bytes = size
 
     def since(self, position: int, elections: frozenset[str]) -> bytes | None:
         """Return all events after ``position``; None: some of them are not kept any more."""
@@ -143,6 +163,8 @@ class Hub:
             return b""
         key = position, elections
         if key not in self._chunks:
+            if len(self._chunks) >= CHUNKS_MAX:
+                self._chunks.clear()
             found = self._row[position - self.last :] if self.last - position <= len(self._row) else None
             self._chunks[key] = found if found is None else _joined(found, elections)
         return self._chunks[key]
@@ -160,8 +182,8 @@ class Hub:
         """
         if self.closed:
             raise leaving()
-        if len(self.clients) >= self._clients_max:
-            raise busy("too-many-clients", f"{self._clients_max} listen to events already", retry_after_s=5)
+        if len(self.clients) >= self.clients_max:
+            raise busy("too-many-clients", f"{self.clients_max} listen to events already", retry_after_s=5)
         position = self.last if last_id is None else self._position_of(last_id)
         client = Client(self, self.last if position is None else position, elections, pipe)
         self.clients.add(client)

@@ -11,20 +11,22 @@ from tenure.errors import Reason
 from tenure.lock import Lock
 from tenure.serve.answers import Fault, busy, leaving
 from tenure.serve.candidacy import SHUTDOWN, Candidacy
+from tenure.serve.crowd import CANDIDACIES_MAX, FILES
 from tenure.serve.offices import Offices
 
-CANDIDACIES_MAX: Final = 1000
 _RECORDED_MAX: Final = 1000  # Each has a history of its own in the store, and clients choose the names.
 # How long one that is over can be asked about: a client that was away for longer has lost it, and knows that by its clock.
 _REMEMBERED_S: Final = 60.0
+_REMEMBERED_MAX: Final = 1000
 
 
 class Register:
     """Who stands for whom. Used on the loop of the server."""
 
-    def __init__(self, clock: Clock, most: int = CANDIDACIES_MAX) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.offices = Offices()
-        self._clock, self._most = clock, most
+        self._clock = clock
+        self.most = CANDIDACIES_MAX  # less, where the system has fewer files: the streams of all must find room
         self._known: dict[str, Candidacy] = {}
         self._over: dict[str, int] = {}  # when to forget, in the order in which that comes
         self._closed = False
@@ -36,9 +38,8 @@ class Register:
         self._forget()
         if self._closed:
             raise leaving()
-        if len(self._known) - len(self._over) >= self._most:
-            detail = f"{self._most} candidacies are held for clients already"
-            raise busy("too-many-candidacies", detail, status=429, retry_after_s=5)
+        if len(self._known) - len(self._over) >= self.most:
+            raise self._full()
         if isinstance(standing, Election) and len(self.stood_in) < _RECORDED_MAX:
             self.stood_in.add(standing.name)
         one = Candidacy(standing, self.offices, keep_s, wait_s)
@@ -83,10 +84,20 @@ class Register:
         for one in open_ones:  # Bounded by the office: an attempt's time at the most.
             await one.released()
 
+    def _full(self) -> Fault:
+        detail, fix = f"{self.most} candidacies are held for clients already", ""
+        if self.most < CANDIDACIES_MAX:
+            detail += ", and the system's limit on open files leaves room for no more"
+            fix = (
+                f"Start the sidecar with room for {CANDIDACIES_MAX}: "
+                f"ulimit -n {FILES}, or LimitNOFILE={FILES} in its unit of systemd."
+            )
+        return busy("too-many-candidacies", detail, fix=fix, status=429, retry_after_s=5)
+
     def _forget(self) -> None:
         now = self._clock.now()
         while self._over:
             id_ = next(iter(self._over))
-            if self._over[id_] > now and len(self._over) <= self._most:
+            if self._over[id_] > now and len(self._over) <= _REMEMBERED_MAX:
                 break
             del self._over[id_], self._known[id_]

@@ -7,89 +7,26 @@ import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from tenure.errors import OutcomeUnknown, StoreError, Unreachable
 from tenure.office.opened import OpenStore
-from tenure.serve.answers import Receive, Scope, Send
+from tenure.serve import crowd
 from tenure.serve.app import build
+from tenure.serve.connection import Connections, connection_class
+from tenure.serve.crowd import Crowd
 from tenure.serve.gate import HEAD_BYTES_MAX
-from tenure.serve.hub import CLIENTS_MAX
 from tenure.serve.listening import Place, forget, listen
 from tenure.serve.setup import Setup
 from tenure.serve.standing import check_ttl
-from tenure.serve.streaming import PIPE
 
-CONNECTIONS_MAX: Final = 2 * CLIENTS_MAX
-_HEAD_WITHIN_S: Final = 10.0  # A client says what it wants within this time, or has its connection closed.
+_LOG: Final = logging.getLogger("tenure.serve")
 _KEEP_ALIVE_S: Final = 30  # Longer than a load balancer waits between two checks, so that it need not connect anew.
 _FINISH_WITHIN_S: Final = 2  # After everybody was told: answers that are under way.
-_FILES_BESIDES: Final = 256
-
-
-class _Protocol(H11Protocol):
-    """One connection. Uvicorn itself waits for the head of a request for ever, the first as any later one."""
-
-    _overdue: asyncio.TimerHandle | None = None  # runs while a request is awaited of which something has come
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.app = partial(_with_pipe, self.app, self)
-        self.is_cut_off = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._overdue = self.loop.call_later(_HEAD_WITHIN_S, self._late)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        # It has ended the time that a connection may be idle, also for the half of a second request, or of a body that
-        # nobody has waited for.
-        if self._is_answering:
-            self._expect_no_more()
-        elif self._overdue is None:
-            self._overdue = self.loop.call_later(_HEAD_WITHIN_S, self._late)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._expect_no_more()
-        # Whose process is gone has its connection closed or reset; who cannot be reached any more has not, and may be well.
-        self.is_cut_off = exc is not None and not isinstance(exc, ConnectionError)
-        super().connection_lost(exc)
-
-    @property
-    def _is_answering(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
-
-    def _expect_no_more(self) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
-            self._overdue = None
-
-    def _late(self) -> None:
-        self._overdue = None
-        if not self._is_answering:
-            self.transport.abort()
-
-    def write(self, content: bytes) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(content)
-
-    def pending_bytes(self) -> int:
-        return self.transport.get_write_buffer_size()
-
-    def abort(self) -> None:
-        self.transport.abort()
-
-
-async def _with_pipe(app: Any, pipe: _Protocol, scope: Scope, receive: Receive, send: Send) -> None:
-    scope.setdefault("extensions", {})[PIPE] = pipe
-    await app(scope, receive, send)
 
 
 class _Server(uvicorn.Server):
@@ -135,14 +72,34 @@ class _Server(uvicorn.Server):
 
 
 async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[[Place], object]) -> None:
-    """Serve until a signal comes, and then until everything was released. Calls ``started`` when it listens."""
-    if setup.stand:
+    """Open the store, serve until a signal comes, and then until everything was released. Calls ``started`` when it listens.
+
+    A store that cannot be reached yet is waited for, by a sidecar that says so to whoever asks.
+    """
+    unreached: StoreError | None = None
+    try:
+        await store.__aenter__()
+    except (Unreachable, OutcomeUnknown) as error:
+        unreached = error
+        _LOG.warning("the store cannot be reached yet, and is tried again: %s", error)
+    try:
+        await _serve(store, setup, place, started, unreached)
+    finally:
+        await store.__aexit__()
+
+
+async def _serve(
+    store: OpenStore, setup: Setup, place: Place, started: Callable[[Place], object], unreached: StoreError | None
+) -> None:
+    if setup.stand and unreached is None:
         check_ttl(store.store, setup.timing)
     opened, place = listen(place)
-    app = build(store, setup)
+    app, room = build(store, setup, unreached), crowd.room(_files())
+    app.state.sidecar.hub.clients_max = room.listeners_max
+    app.state.sidecar.register.most = room.candidacies_max
     config = uvicorn.Config(
         app,
-        http=_Protocol,
+        http=connection_class(Connections(Crowd(room.others_max, room.token_max))),  # type: ignore[arg-type]  # It is called, and nothing else.
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -152,12 +109,11 @@ async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[
         server_header=False,
         proxy_headers=False,  # Nobody tells us whose request it is but the connection.
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-        limit_concurrency=CONNECTIONS_MAX,
+        limit_concurrency=None,  # It would refuse who comes last, and that may be a leader's heartbeat: see crowd.
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=3 * _FINISH_WITHIN_S,
-        backlog=2048,
+        backlog=room.backlog,
     )
-    _allow_files(CONNECTIONS_MAX + _FILES_BESIDES)
     server = _Server(config, app)
     started(place)
     try:
@@ -166,9 +122,12 @@ async def serve(store: OpenStore, setup: Setup, place: Place, started: Callable[
         forget(place)
 
 
-def _allow_files(count: int) -> None:
-    """Have as many connections open as are allowed: systems begin with 1,024 files, and every one of them is one."""
+def _files() -> int:
+    """Return how many files may be open, after asking for as many as are needed: systems begin with 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < count:
+    if soft != resource.RLIM_INFINITY and soft < crowd.FILES:
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
+            more = crowd.FILES if hard == resource.RLIM_INFINITY else min(crowd.FILES, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return crowd.FILES if soft == resource.RLIM_INFINITY else soft

@@ -5,38 +5,37 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
 
 from tenure.apps.history.reading import read_history
 from tenure.apps.history.recorder import Recorder, keep
 from tenure.election import Election
-from tenure.errors import TenureError, redact
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError, TenureError, Unreachable, redact
 from tenure.facts import subscribe
 from tenure.facts.kinds import Fact, as_json
 from tenure.metrics import Prometheus
 from tenure.office.opened import OpenStore, run_there
 from tenure.plan import Budget
-from tenure.serve.answers import Fault
+from tenure.serve.answers import Fault, fault_of
 from tenure.serve.board import Board
 from tenure.serve.hub import BEAT_S, Hub
 from tenure.serve.looking import LOOK_EVERY_S, Looker, View
 from tenure.serve.offices import Stands
+from tenure.serve.recalling import Recall
 from tenure.serve.register import Register
 from tenure.serve.setup import Setup
+from tenure.serve.standing import check_ttl
 from tenure.stores.examining import CanSeeMembers
 from tenure.stores.judging import judge_members
 
 _LOG: Final = logging.getLogger("tenure.serve")
 _AGAIN_AFTER_S: Final = 1.0
-# What a value that nobody has thought of may raise.
-_BY_A_VALUE: Final = (ArithmeticError, LookupError, TypeError, ValueError, TenureError)
 _LATELY_S: Final = 3 * LOOK_EVERY_S + 5.0  # Three looks, of which one took as long as it may.
 _BOARD_EVERY_S: Final = 0.25
 _MEMBERS_EVERY_S: Final = 10.0  # Each is asked on a connection of its own, which an engine feels if it is often.
 # One election at a time and ten a second: a thousand histories at once would be felt where elections are held.
 _REMEMBER_EVERY_S: Final = 0.1
-_REMEMBERED_MAX: Final = 1000
 # Questions to the engine that are under way for clients. Whoever comes above waits, and the rate bounds how many do.
 ASKING_MAX: Final = 16
 
@@ -44,26 +43,43 @@ ASKING_MAX: Final = 16
 class Sidecar:
     """Everything that requests are answered from."""
 
-    def __init__(self, store: OpenStore, setup: Setup, document: dict[str, Any]) -> None:
-        """``store`` has to be open before ``start``; ``document`` describes all that can be asked for."""
-        self.store, self.setup, self.document = store, setup, document
+    def __init__(
+        self, store: OpenStore, setup: Setup, document: dict[str, Any], unreached: StoreError | None = None
+    ) -> None:
+        """``store`` is open before ``start``; or could not be opened, as ``unreached`` says, and another is until one can be.
+
+        ``document`` describes all that can be asked for.
+        """
+        self.setup, self.document, self.unreached = setup, document, unreached
         self.hub = Hub()
         self.view = View(store.office.clock)
         self.register = Register(store.office.clock)
-        elections = [Election(store, name, timing=setup.timing, advertise=setup.advertise) for name in setup.stand]
-        self.stands = Stands(elections, self.register.offices)
+        self._use(store)
         self.metrics = Prometheus()
-        self.board: Board
+        self.board = Board(
+            "" if unreached is None else unreached.store,
+            None,
+            Budget.of(setup.timing),
+            instance=setup.instance,
+            read_only=not setup.writable,
+        )
         self.leaving = False
         self.asking = asyncio.Semaphore(ASKING_MAX)
-        self._looker = Looker(store, self.view, self.names, self._looked)
         self._tasks: list[asyncio.Task[None]] = []
+        self._reaching: asyncio.Task[None] | None = None
+        self._opened = AsyncExitStack()  # What was opened here is closed here.
         self._heard: deque[Fact] = deque()
         self._board_due = False
-        self._remembered: set[str] = set()
+        self.recall = Recall()
         self._recorder: Recorder | None = None
         self._closing: asyncio.Task[None] | None = None
         self.register.stood_in.update(setup.stand)
+
+    def _use(self, store: OpenStore) -> None:
+        timing, advertise = self.setup.timing, self.setup.advertise
+        elections = [Election(store, name, timing=timing, advertise=advertise) for name in self.setup.stand]
+        self.store, self.stands = store, Stands(elections, self.register.offices)
+        self._looker = Looker(store, self.view, self.names, self._looked)
 
     def names(self) -> set[str]:
         """Return the elections that this sidecar itself has to do with."""
@@ -87,22 +103,68 @@ class Sidecar:
         raise Fault(404, "unknown-election", detail, fix=fix, near=near, seen_s_ago=self.view.age_s)
 
     async def start(self) -> None:
-        """Look at the store, listen to what happens, and stand."""
-        store = self.store.store
-        self.board = Board(
-            store.address,
-            store.traits,
-            Budget.of(self.setup.timing, store.traits),
-            instance=self.setup.instance,
-            read_only=not self.setup.writable,
-        )
+        """Listen to what happens; and look at the store, and stand, once it is there."""
         self._loop = asyncio.get_running_loop()
-        if self.setup.history:
-            self._recorder = keep(self.store, elections=self.register.stood_in).__enter__()
         self._subscriptions = [subscribe(self.metrics), subscribe(self._hear)]
+        self._run(self._beat, self._show)
+        if self.unreached is None:
+            self._begin()
+        else:
+            self._reaching = asyncio.create_task(_kept_up(self._reach))
+
+    def _begin(self) -> None:
+        """Do all that needs the store."""
+        store, identity = self.store.store, ""
+        try:
+            identity = store.identity
+        except StoreError as error:
+            # Some have none, if nobody may write where it is kept: then nobody has fences of it either.
+            _LOG.warning("nobody can stand here, and no history is recorded: %s", error)
+        self.board.opened(store.address, store.traits, Budget.of(self.setup.timing, store.traits), identity)
+        if self.setup.history and identity:
+            self._recorder = keep(self.store, elections=self.register.stood_in).__enter__()
+        try:
+            if self.setup.stand:
+                check_ttl(store, self.setup.timing)
+        except ConfigError as error:
+            # Who finds its engine there does not start with that. Who has waited for it is of use to others as it is.
+            _LOG.error("nobody stands for %s, which needs another --ttl: %s", ", ".join(self.setup.stand), error)
         self.stands.start()
-        for forever in (self._looker.run, self._beat, self._show, self._remember, self._count_members):
-            self._tasks.append(asyncio.create_task(_kept_up(forever)))
+        self._run(self._looker.run, self._remember, self._count_members)
+
+    async def _reach(self) -> None:
+        """Open the store, however long that takes: who ends because its engine is down may not be started again when it is back."""
+        # Each kind is said once. That the engine is not there was said when this began to wait for it.
+        said: set[type[BaseException]] = {Unreachable, OutcomeUnknown}
+        while self.unreached is not None:
+            self.view.trouble = str(self.unreached)
+            self._looked()
+            await asyncio.sleep(_AGAIN_AFTER_S)
+            failure = await _failure_of(self._try())
+            if failure is None:
+                return
+            self.unreached = _unreached(failure, self.board.address)
+            if type(failure) not in said:
+                said.add(type(failure))
+                _LOG.error("the store cannot be used yet, and is tried again: %s", self.unreached)
+
+    async def _try(self) -> None:
+        """Open the store and begin. All of it or nothing: were it open, and nobody stood, nothing would tell of that."""
+        store = self.store.another()  # Most stores can be opened once, whether they were reached or not.
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(store)
+            self._use(store)
+            self._begin()
+            self._opened, self.unreached = stack.pop_all(), None
+        _LOG.warning("the store was reached: %s", store.store.address)
+
+    def _run(self, *forever: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._tasks += [asyncio.create_task(_kept_up(one)) for one in forever]
+
+    def check_reached(self) -> None:
+        """Return if the store is there to be asked; raises Fault."""
+        if self.unreached is not None:
+            raise fault_of(self.unreached)
 
     async def close(self) -> None:
         """Give up every office, of which clients are told first, and end. A second call waits for the first."""
@@ -112,6 +174,9 @@ class Sidecar:
 
     async def _close(self) -> None:
         self.leaving = True  # From here on /ready says so.
+        if self._reaching is not None:  # Were the store reached while everybody leaves, somebody would begin to stand.
+            self._reaching.cancel()
+            await asyncio.wait([self._reaching])
         await asyncio.gather(self.stands.end(), self.register.close(self.setup.drain_s))
         for subscription in self._subscriptions:
             await asyncio.to_thread(subscription.wait_until_told, 1.0)
@@ -123,6 +188,7 @@ class Sidecar:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._opened.aclose()
 
     # What comes in
 
@@ -142,9 +208,11 @@ class Sidecar:
     def _looked(self) -> None:
         trouble = self.view.trouble
         now_s = time.time()
-        if not trouble:
+        if not trouble and self.unreached is None:
             statuses = list(self.view.statuses.values())
             self.board.saw(statuses, now_s)
+            led = {one.election: None if one.incumbent is None else int(one.incumbent.token) for one in statuses}
+            self.recall.saw(led, time.monotonic())
             self.metrics.saw(statuses, self.store.store.address)
         self.board.store_is(not trouble, trouble, at_s=now_s)
         self._board_due = True
@@ -165,14 +233,12 @@ class Sidecar:
             await asyncio.sleep(_MEMBERS_EVERY_S)
 
     async def _remember(self) -> None:
-        """Read what is on record of each election, once, when it is first seen: what happened before this process began."""
-        read = self._remembered
+        """Read what is on record of each election: what happened before this process began, and what holders elsewhere say."""
         while True:
             await asyncio.sleep(_REMEMBER_EVERY_S)
-            name = next((name for name in self.view.statuses if name not in read), None)
-            if name is None or len(read) >= _REMEMBERED_MAX or self.view.trouble:
+            name = None if self.view.trouble else self.recall.due(time.monotonic())
+            if name is None:
                 continue
-            read.add(name)
             with suppress(TenureError, TimeoutError):  # Then it is shown from now on.
                 async with self.asking, asyncio.timeout(_LATELY_S):
                     self.board.recorded(name, await read_history(self.store, name))
@@ -193,6 +259,25 @@ class Sidecar:
                     self.hub.publish("board", changes, None)
 
 
+async def _failure_of(attempt: Coroutine[Any, Any, None]) -> BaseException | None:
+    """Return what it raised, whatever that is; None: nothing. Of those who run here nobody else would notice that they have ended.
+
+    A system that has no thread left, or no file, raises what no store speaks of, and has some again a moment later.
+    """
+    return (await asyncio.gather(attempt, return_exceptions=True))[0]
+
+
+def _unreached(error: BaseException, address: str) -> StoreError:
+    """Return what keeps a store from being used, as those are told who ask for it."""
+    match error:
+        case StoreError():
+            return error
+        case ConfigError():  # The engine is there, and says that it cannot be used like that.
+            return Refused(address, "open", f"{error.setting} {error.rule}")
+        case _:
+            return Unreachable(address, "open", repr(error))
+
+
 async def _kept_up(forever: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run what ends by being cancelled, which is no failure. One that fails is begun anew.
 
@@ -201,12 +286,10 @@ async def _kept_up(forever: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """
     try:
         while True:
-            try:
-                await forever()
-            except _BY_A_VALUE as error:
-                _LOG.error("%s has failed, and is begun anew: %s", forever.__name__, redact(repr(error)))
-                await asyncio.sleep(_AGAIN_AFTER_S)
-            else:
+            failure = await _failure_of(forever())
+            if failure is None:
                 return
+            _LOG.error("%s has failed, and is begun anew: %s", forever.__name__, redact(repr(failure)))
+            await asyncio.sleep(_AGAIN_AFTER_S)
     except asyncio.CancelledError:
         return

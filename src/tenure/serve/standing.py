@@ -23,6 +23,7 @@ async def stand(call: Call) -> Reply:
     """Stand for a client."""
     body = call.body
     name = check_name(call.path["election"])
+    call.sidecar.check_reached()
     advertise = body.get("advertise", call.sidecar.setup.advertise)
     election = Election(call.sidecar.store, name, timing=_timing(call), advertise=advertise)
     check_ttl(call.sidecar.store.store, election.timing)
@@ -57,7 +58,7 @@ async def resign(call: Call) -> Reply:
 
 async def stream(call: Call) -> None:
     """Tell a client how it stands for as long as it listens; its candidacy ends with the connection."""
-    one, pipe = call.sidecar.register.get(call.path["id"]), pipe_of(call)
+    one, pipe = call.sidecar.register.get(call.path["id"]), pipe_of(call.scope)
     one.stream_opened()
     try:
         await begin_stream(call.send)
@@ -84,6 +85,7 @@ async def stream(call: Call) -> None:
 async def lock(call: Call) -> Reply:
     """Take a lock, or say that others hold it."""
     name = check_name(call.path["lock"], "lock")
+    call.sidecar.check_reached()
     lock_ = Lock(call.sidecar.store, name, timing=_timing(call))
     check_ttl(call.sidecar.store.store, lock_.timing)
     keep_s, wait_s = call.body.get("keep_s", KEEP_S), call.body.get("wait_s", 0.0)

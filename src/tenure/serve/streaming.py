@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable
 
-from tenure.serve.answers import Receive, Send
+from tenure.serve.answers import Receive, Scope, Send
 from tenure.serve.hub import Pipe
 from tenure.serve.routes import Call
 
@@ -16,7 +16,7 @@ async def events(call: Call) -> None:
     hub, scope = call.sidecar.hub, call.scope
     headers = dict(scope["headers"])
     last_id = call.query.get("last_event_id") or headers.get(b"last-event-id", b"").decode("latin-1") or None
-    pipe = pipe_of(call)
+    pipe = pipe_of(scope)
     client = hub.join(frozenset(call.query.get("election", ())), last_id, pipe)
     gone = asyncio.create_task(when_gone(call.receive))
     gone.add_done_callback(lambda _: client.wake(gone=True))
@@ -26,6 +26,9 @@ async def events(call: Call) -> None:
         # Frames are those of chunks, which HTTP/1.0 has not.
         client.writes = pipe is not None and scope["http_version"] == "1.1"
         client.wake()
+        if pipe is not None:
+            # Not before: what it has missed may be much, and who does not read that is one of those who do not read.
+            pipe.is_stream = client.writes
         while not client.gone:
             chunk = b"" if client.writes and not hub.closed else client.take()
             if chunk is None:
@@ -47,9 +50,9 @@ async def events(call: Call) -> None:
     await call.send({"type": "http.response.body", "body": b""})
 
 
-def pipe_of(call: Call) -> Pipe | None:
+def pipe_of(scope: Scope) -> Pipe | None:
     """Return the connection of a request, if the server has it for us."""
-    found: Pipe | None = call.scope.get("extensions", {}).get(PIPE)
+    found: Pipe | None = scope.get("extensions", {}).get(PIPE)
     return found
 
 

@@ -47,10 +47,14 @@ export function ask(row, kind, opener, context) {
     const outcome = await send(row.election, token, given);
     if (outcome.ok) {
       bearer = given;
-      say(answer, `${named(holder)} was ${words.done}. Waiting for it to leave…`);
+      const { asked } = outcome;
+      const another = asked === null ? "Nobody" : named(asked.holder);
+      // Another may have come in the instant between the server's look and its word.
+      if (asked?.token === token) say(answer, `${named(holder)} was ${words.done}. Waiting for it to leave…`);
+      else say(answer, `${another} was ${words.done}: ${named(holder)} had left.`);
       cancel.textContent = "Close";
       go.hidden = true;
-      follow(row.election, token, answer, context);
+      if (asked?.token === token) follow(row.election, token, answer, context);
       cancel.focus();
       return;
     }
@@ -64,9 +68,11 @@ export function ask(row, kind, opener, context) {
     }
   });
   dialog.replaceChildren(form);
+  // It is told of in a task of its own, and keys may have come before: who has asked again or gone on keeps what is theirs.
   dialog.onclose = () => {
+    if (dialog.open) return;
     dialog.replaceChildren();
-    if (opener.isConnected) opener.focus();
+    if (document.activeElement === document.body && opener.isConnected) opener.focus();
   };
   dialog.showModal();
   (bearer === "" ? input : cancel).focus();
@@ -78,16 +84,18 @@ async function send(election, token, given) {
     answer = await fetch(`v1/elections/${encodeURIComponent(election)}/resign`, {
       method: "POST",
       headers: { Authorization: `Bearer ${given}`, "Content-Type": "application/json" },
-      body: "{}",
+      // A number that this language cannot hold would be that of another tenure.
+      body: JSON.stringify(Number.isSafeInteger(token) ? { token } : {}),
       cache: "no-store",
     });
   } catch {
     return { ok: false, why: "The server cannot be reached. Nothing is known of the request." };
   }
-  if (answer.ok) return { ok: true };
+  if (answer.ok) return { ok: true, asked: (await answer.json()).asked };
   if (answer.status === 401 || answer.status === 403) return { ok: false, refused: true, why: "The server refused this token." };
   const said = await answer.json().catch(() => ({}));
   const detail = said.detail ?? said.error ?? "";
+  if (said.error === "tenure-over") return { ok: false, why: `Nobody was asked: ${detail}.` };
   return { ok: false, why: `The server answered ${answer.status}${typeof detail === "string" && detail ? `: ${detail}` : ""}.` };
 }
 

@@ -1,7 +1,7 @@
 // Beside the elections: the store, the plan against what was measured, and what happened.
 
 import { time } from "./detail.js";
-import { byId, draw, make, show } from "./dom.js";
+import { broken, byId, draw, make, show } from "./dom.js";
 import { planned } from "./draw.js";
 import { SHAPES, plural, short, told } from "./words.js";
 
@@ -37,7 +37,7 @@ function sign(good, text) {
 
 function* describeStore(store, refused, now) {
   yield sign(store.ok, store.ok ? "answers" : "does not answer");
-  yield make("p", { class: "address" }, make("bdi", {}, store.address));
+  yield make("p", { class: "address" }, make("bdi", {}, ...store.address.split(/(?<=,)/).map((host) => make("span", { class: "host" }, host))));
   if (store.since !== null) yield make("p", { class: "faint" }, store.ok ? "since " : "lost since ", time(store.since, now));
   if (store.detail) yield make("p", {}, store.detail);
   if (store.members !== null) {
@@ -85,7 +85,7 @@ export function feed(fact, now) {
   const words = told(fact);
   if (words === null) return;
   const list = byId("feed");
-  const name = fact.election ? make("bdi", { class: "feed-name" }, fact.election) : null;
+  const name = fact.election ? make("bdi", { class: "feed-name" }, ...broken(fact.election)) : null;
   list.prepend(make("li", { class: words.loud ? "loud" : null }, time(fact.at, now), " ", name, name ? " " : null, words.text));
   while (list.childElementCount > FEED_MAX) list.lastElementChild.remove();
   show(byId("feed-empty"), false);

@@ -15,18 +15,36 @@ function recorded(one) {
     reason: one.reason ?? "",
     gap_s: one.gap_s ?? one.gap_max_s,
     margin_min_s: one.margin_min_s,
+    unrecorded: one.unrecorded,
   };
 }
 
+// What is told of the time before a tenure is of the time since the one that comes before it where it is told.
+const following = (stints) => stints.map((stint, at) => ({ ...stint, after: stints[at - 1]?.token ?? null }));
+
 // By token, which is one tenure for ever. What was seen here is newer than what is on record, where both know.
 function together(record, seen) {
-  const known = new Map(record.map((stint) => [stint.token, stint]));
-  for (const stint of seen) {
-    const told = known.get(stint.token) ?? {};
-    const news = Object.entries(stint).filter(([, value]) => value !== null && value !== "");
-    known.set(stint.token, { ...stint, ...told, ...Object.fromEntries(news) });
+  const known = new Map(following(record).map((stint) => [stint.token, stint]));
+  for (const stint of following(seen)) {
+    const told = known.get(stint.token) ?? stint;
+    // Who vanished, as far as was read before, may have said meanwhile why it left.
+    const news = Object.entries(stint).filter(([key, value]) => value !== null && value !== "" && value !== false && !(key === "reason" && value === "vanished" && told.reason));
+    const joined = { ...told, ...Object.fromEntries(news) };
+    // Of the time before it the one knows better that knows of a later tenure there.
+    const { after, gap_s, unrecorded } = told.after === stint.after ? joined : told.after > stint.after ? told : stint;
+    known.set(stint.token, { ...joined, after, gap_s, unrecorded });
   }
-  return [...known.values()].sort((one, other) => one.token - other.token);
+  const ordered = [...known.values()].sort((one, other) => one.token - other.token);
+  return ordered.map((stint, at) => ({ ...stint, ...between(ordered[at - 1], stint) }));
+}
+
+// The time between two tenures, by the rule of the server's timeline: it is counted, unless it was told of these very two.
+function between(before, { after, from, gap_s, unrecorded }) {
+  const holds = after === null || before?.token === after;
+  if (holds && unrecorded) return { gap_s: null, unrecorded };
+  if (holds && gap_s !== null) return { gap_s, unrecorded };
+  const is_known = before !== undefined && before.to !== null && from !== null;
+  return { gap_s: is_known ? Math.max(0, Date.parse(from) - Date.parse(before.to)) / 1000 : null, unrecorded: false };
 }
 
 export class Detail {

@@ -29,6 +29,16 @@ export function say(element, text) {
   else if (node.data !== text) node.data = text;
 }
 
+// A long name is broken where people would break it: behind what parts it, and where a capital letter begins a word. What is copied is
+// the name alone.
+export function broken(text) {
+  return text.split(/(?<=[/.:_@-])(?=[^/.:_@-])|(?<=\p{Ll})(?=\p{Lu})/u).flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
+}
+
+export function sayBroken(element, text) {
+  if (element.textContent !== text) element.replaceChildren(...broken(text));
+}
+
 export function mark(element, name, value) {
   if (value === null || value === undefined) {
     if (element.hasAttribute(name)) element.removeAttribute(name);

@@ -40,7 +40,7 @@ export function strip(row, now_ms, span_s, width, height = HEIGHT) {
     const next_ms = next === undefined || next.from === null ? now_ms : Date.parse(next.from);
     const ends_ms = stint.to === null ? next_ms : Math.min(Date.parse(stint.to), Math.max(next_ms, begins_ms));
     const [left, right] = [x(begins_ms), x(ends_ms)];
-    if (next_ms >= from_ms && x(next_ms) - right > 0 && stint.to !== null) {
+    if (next_ms >= from_ms && x(next_ms) - right > 0 && stint.to !== null && !next?.unrecorded) {
       gaps += 1;
       const gap = Math.max(2, x(next_ms) - right);
       const by_choice = stint.reason === "resigned";

@@ -1,7 +1,7 @@
 // One election: a row that is built once and then patched, and what opens below it.
 
 import { Detail } from "./detail.js";
-import { draw, make, mark, say, show } from "./dom.js";
+import { broken, draw, make, mark, say, sayBroken, show } from "./dom.js";
 import { sparkline, strip } from "./draw.js";
 import { SHAPES, STATES, both, lasting, named, short } from "./words.js";
 
@@ -29,6 +29,20 @@ function copied() {
     ),
   );
   return pattern.cloneNode(true);
+}
+
+// Names that are very long have much in common at their beginnings, so it is their ends that always show: of the rest what fits into two
+// lines, and all of it when the row is open.
+const LONG = 44;
+const END_MAX = 28;
+
+function titled(name) {
+  const letters = [...name]; // not halves of them
+  if (letters.length <= LONG) return broken(name);
+  const last = letters.findLastIndex((letter, at) => "/.:".includes(letter) && at > letters.length - END_MAX && at < letters.length - 1);
+  const cut = last === -1 ? letters.length - END_MAX : last;
+  const part = (kind, from, to) => make("span", { class: kind }, ...broken(letters.slice(from, to).join("")));
+  return [part("name-begins", 0, cut), part("name-ends", cut)];
 }
 
 export class Entry {
@@ -68,8 +82,7 @@ export class Entry {
     [this.spark, this.margin] = margin.children;
     this.standbys = standbys.firstChild;
     this.strip = when.firstChild;
-    // A long name is broken where people would break it. What is copied is the name alone.
-    this.title.append(...this.name.split(/(?<=\/)/).flatMap((part, at) => (at ? [make("wbr"), part] : [part])));
+    this.title.append(...titled(this.name));
     mark(this.button, "title", this.name);
     this.patch(this.row);
   }
@@ -82,7 +95,7 @@ export class Entry {
     say(this.word, state.word);
     say(this.why, row.why);
     show(this.why, row.why !== "" && row.state !== "ok");
-    say(this.leader, row.leader === null ? "nobody" : named(row.leader.holder));
+    sayBroken(this.leader, row.leader === null ? "nobody" : named(row.leader.holder));
     mark(this.leader, "title", row.leader === null ? null : row.leader.holder);
     mark(this.leader, "class", row.leader === null ? "nobody" : null);
     say(this.here, row.resign_asked ? "asked to leave" : row.here === "leading" ? "here" : "stands here");

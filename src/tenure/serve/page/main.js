@@ -47,6 +47,7 @@ function flush() {
   scheduled = false;
   if (model.head === null) return;
   headline(model.head.headline);
+  document.body.classList.toggle("is-blind", !model.head.store.ok);
   const first = list.entries.size === 0;
   const { gone } = model;
   model.gone = new Set();
@@ -71,7 +72,7 @@ function headline({ level, text, also }) {
   mark(byId("status-path"), "d", SHAPES[LEVELS[level]]);
   say(byId("headline"), text);
   const rest = also.join(", ");
-  say(byId("also"), rest && `also ${rest}`.replace(/^also (\d+ idle)/, "$1"));
+  say(byId("also"), rest && `also ${rest}`.replace(/^also (\d+ idle|when last seen|[A-Z])/, "$1"));
   title();
 }
 

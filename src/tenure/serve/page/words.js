@@ -6,8 +6,9 @@ export const STATES = {
   overstay: { word: "overstays", rank: 2 },
   "at-risk": { word: "at risk", rank: 3 },
   flapping: { word: "flapping", rank: 4 },
-  idle: { word: "idle", rank: 5 },
-  ok: { word: "fine", rank: 6 },
+  "stale-writes": { word: "stale writes", rank: 5 },
+  idle: { word: "idle", rank: 6 },
+  ok: { word: "fine", rank: 7 },
 };
 
 // One shape for each state: whoever cannot tell red from green can tell a triangle from a disc. In a box of 24.
@@ -17,6 +18,7 @@ export const SHAPES = {
   overstay: "M4 2h16v3l-6 7 6 7v3H4v-3l6-7-6-7z",
   "at-risk": "M12 2 23 21H1zm-1.2 6v7h2.4V8zm0 8.5v2.3h2.4v-2.3z",
   flapping: "M1 9l6-6v4h12v4H7v4zM23 15l-6 6v-4H5v-4h12V9z",
+  "stale-writes": "M12 1a11 11 0 1 0 0 22 11 11 0 0 0 0-22zm0 3a8 8 0 0 1 4.9 1.7L5.7 16.9A8 8 0 0 1 12 4zm0 16a8 8 0 0 1-4.2-1.2L18.6 7.6A8 8 0 0 1 12 20z",
   idle: "M3 10h18v4H3z",
   ok: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18z",
   bad: "M8 1h8l7 7v8l-7 7H8l-7-7V8zM11 6v8h2V6zm0 10v2.4h2V16z",
