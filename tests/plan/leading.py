@@ -17,11 +17,14 @@ ADA = Holder("ada", 1, "0" * 16)
 class Leader:
     """One candidate whose store grants everything, a trip after it was asked, and whose driver may stand still.
 
+    ``trip_ns`` says how long what is sent at an instant takes; None: it is never answered. Claims as well: a store that cannot be reached and grants an office all the same would let one
+    outage cost two of them.
+
     A driver that stands still steps nobody. When it goes on, what has come meanwhile is stepped in the order in which it came, at the
     instant at which it goes on: as an event loop does with its sockets and timers.
     """
 
-    def __init__(self, timing: Timing, trip_ns: Callable[[], int | None], lots: random.Random) -> None:
+    def __init__(self, timing: Timing, trip_ns: Callable[[int], int | None], lots: random.Random) -> None:
         self.timing, self._trip_ns, self._lots = timing, trip_ns, lots
         self._numbers, self._tokens = count(), count(1)
         self.now = timing.renew_every_ns * 1000
@@ -54,12 +57,10 @@ class Leader:
         for effect in self._candidate.step(event, self.now, self._lots.random()):
             match effect:
                 case do.Claim(attempt, bid):
-                    self._answer(on.Granted(attempt, Grant(bid, token(next(self._tokens)))), 1)
+                    self._ask(on.Granted(attempt, Grant(bid, token(next(self._tokens)))))
                 case do.Renew(attempt, grant):
                     self.sent_at = self.now
-                    trip_ns = self._trip_ns()
-                    if trip_ns is not None:
-                        self._answer(on.Granted(attempt, grant), trip_ns)
+                    self._ask(on.Granted(attempt, grant))
                 case do.Seal(_, sealed):
                     self._answer(on.Sealed(sealed), 0)
                 case do.StopBody(ended, _):
@@ -67,6 +68,11 @@ class Leader:
                     self._answer(on.BodyEnded(ended), 0)
                 case _:
                     pass
+
+    def _ask(self, answer: on.Event) -> None:
+        trip_ns = self._trip_ns(self.now)
+        if trip_ns is not None:
+            self._answer(answer, trip_ns)
 
     def _answer(self, event: on.Event, after_ns: int) -> None:
         heapq.heappush(self._heap, (self.now + after_ns, next(self._numbers), event))

@@ -64,6 +64,11 @@ def test_answers_that_never_came_are_late_however_long_one_waits() -> None:
     assert trips.slower_than(60) == pytest.approx(0.1)
 
 
+def test_what_is_typical_is_an_answer_even_if_most_were_lost() -> None:
+    assert SeenRoundTrips([0.001, 0.002, math.inf, math.inf, math.inf]).typical_s == 0.002
+    assert SeenRoundTrips([0.001, 0.002, 0.003]).typical_s == 0.002
+
+
 def test_round_trips_without_any_answer_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least one answer"):
         SeenRoundTrips([math.inf])

@@ -172,6 +172,24 @@ def test_a_chart_is_written_as_its_name_says(desk: Desk, tmp_path: Path, suffix:
         (["--ops", "0/s"], "--ops = 0/s: must be more than 0"),
         (["--op-cost", "dear"], "--op-cost = dear: must be a duration"),
         (["--op-cost", "dearus"], "--op-cost = dearus: must be a duration"),
+        (["--op-cost", "0"], "--op-cost = 0 s: must be more than 0"),
+        (["--op-cost", "-3us"], "--op-cost = -3e-06 s: must be more than 0"),
+        (["--op-cost", "nanus"], "--op-cost = nan s: must be more than 0"),
+        (["--ops", "1", "--op-cost", "infus"], "--op-cost = inf s: must be more than 0 and at most 1e+06 s"),
+        (["--ops", "nan"], "--ops = nan/s: must be more than 0"),
+        (["--ops", "inf"], "--ops = inf/s: must be more than 0"),
+        (["--profile", ""], "--profile = : must be one of lan"),
+        (["--unit", "parsec"], "--unit = parsec: must be one of ns, us, ms, s, m"),
+        (["--unit", ""], "--unit = : must be one of ns, us, ms, s, m"),
+        (["--rtt", "a-b=1ms", "--rtt", "b-a=2ms"], "--rtt = b-a: must be said once, or alike: it was said to be 1 ms and 2 ms"),
+        (["--rtt", "a-b=nan"], "--rtt = nan: must be a duration"),
+        (["-H", "nan"], "-H = nan: must be a duration"),
+        (["-H", "inf"], "-H = inf: must be a duration"),
+        (["-H", "1e308"], "-H = 1e308: must be a duration"),
+        (["--heartbeat=-1"], "-H = -1: must be a duration"),
+        (["-N", "-1"], "misses (N) = -1: must be at least 1: N > 0"),
+        (["-N", "1001"], "misses = 1001: must be a whole number from 1 to 1000"),
+        (["-L", "5", "-H", "2"], "ttl (L) = 5 s: must be more than N x H = 3 x 2 s = 6 s: L > N x H"),
         (["--members", "0"], "--members = 0: must be from 1 to 99"),
         (["--rtt", "eu=80ms"], "--rtt = eu=80ms: must be two regions"),
         (["--rtt", "eu-us"], "--rtt = eu-us: must be two regions"),
@@ -199,6 +217,10 @@ def test_bad_input_names_the_value_and_the_relation(desk: Desk, arguments: list[
         (b"12ms\n", "has no instants in it: say over what time it was collected"),
         (b"", "--pauses = nothing: must have at least one duration"),
         (b"\xff\xfe\x00", "is no text"),
+        (b"1" * 400 + b"\n", "must be from 0 to 1e+06 s"),
+        (b"1" * 200_000, "it has a line of more than 100000 characters"),
+        (b"12ms\n-5ms\n", "--pauses, line 2 = -5ms: must be a duration"),
+        (b"12ms\n0.4 sec\n", "--pauses, line 2 = 0.4 sec: must be a duration"),
         (b"100s\n", "--pauses-over = 60 s: must be longer than all that was seen"),
     ],
 )
@@ -207,6 +229,35 @@ def test_rubbish_in_a_log_is_named(desk: Desk, tmp_path: Path, content: bytes, t
     log.write_bytes(content)
     over = ["--pauses-over", "60s"] if content.startswith(b"100s") else []
     assert told in desk.refused("--pauses", str(log), *over)
+
+
+def test_a_device_that_never_ends_is_no_log(desk: Desk) -> None:
+    assert "it has a line of more than 100000 characters" in desk.refused("--pauses", "/dev/zero")
+
+
+def test_units_may_differ_from_line_to_line(desk: Desk, tmp_path: Path) -> None:
+    log = tmp_path / "gc.txt"
+    log.write_text("12ms\n0.4 s\n350us\n1 m\n5\n")
+    source = desk.json("--pauses", str(log), "--pauses-over", "24h")["false_failovers"]["source"]
+    assert source.startswith("5 pauses in 24 h, the longest 60 s")
+
+
+def test_a_log_that_is_larger_than_any_is_refused(desk: Desk, tmp_path: Path) -> None:
+    log = tmp_path / "gc.txt"
+    with log.open("wb") as opened:
+        opened.truncate(257 * 2**20)  # It has holes, and takes no room.
+    assert "must have at most 256 MiB" in desk.refused("--pauses", str(log))
+
+
+def test_a_reader_that_has_gone_ends_it_without_a_word(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*TENURE, "plan", "--json"], env=at_home(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.close()
+        said = run.stderr.read()
+    assert (run.returncode, said) == (74, b"")
 
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ def test_round_trips_that_are_missing_or_within_one_region_are_refused(pairs: li
 def test_one_leader_is_enough_until_it_is_busy() -> None:
     assert (Load(100, 0.001).shards, Load(700, 0.001).shards, Load(701, 0.001).shards) == (1, 1, 2)
     assert Load(5000, 0.0004).shards == 3
+    most = Load(5000, 0.0004).most_per_s
+    assert most == pytest.approx(1750)
+    assert (Load(most, 0.0004).shards, Load(most + 1, 0.0004).shards) == (1, 2)
     assert Load(500, 0.001).latency_s() == pytest.approx(0.002)
     assert Load(5000, 0.0004).latency_s() == math.inf
     assert Load(5000, 0.0004).latency_s(3) == pytest.approx(0.0012)

@@ -17,7 +17,7 @@ from tenure.cli.plan_showing import shown, verdict
 from tenure.cli.settings import DURATION, Settings, settings_of, store_options
 from tenure.errors import ConfigError
 from tenure.plan.engines import Shipped, shipped
-from tenure.plan.load import OP_COST_S, Load
+from tenure.plan.load import OP_COST_S, Load, check_cost
 from tenure.plan.profiles import ASSUMED_TRIPS, DEFAULT, PROFILES
 from tenure.plan.quorum import Quorum, Regions
 from tenure.plan.whole import Plan, planned, timing_of
@@ -171,6 +171,7 @@ def _planned(given: dict[str, Any], settings: Settings) -> Plan:
     if not pairs and given["profile"] == "cross-region":
         pairs = list(ASSUMED_TRIPS)
     cost_s = cost_of(given["op_cost_s"])
+    check_cost(cost_s)  # Also where nobody asks for the load: a slip of a key that says nothing today is one tomorrow.
     return planned(
         _timing(given, settings),
         engine=_engine(given, settings),

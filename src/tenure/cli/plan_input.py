@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from tenure.apps.durations import duration_s
 from tenure.errors import ConfigError
@@ -36,6 +36,7 @@ _PERIODS_S: Final = _PER_S | {
     "year": 365.25 * _DAY_S,
 }
 _FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+_LINE_MAX: Final = 100_000  # characters: no program writes longer ones, and what has no ends of lines is no log
 
 
 class Collected(NamedTuple):
@@ -97,7 +98,11 @@ def disturbed_by(
     *, profile: str | None, pauses: Collected, outages: Collected, rtts: Path | None, unit: str
 ) -> Disturbed:
     """Return what disturbs a leader: by logs, and by a profile for what there is no log of."""
-    place = profile_of(profile or DEFAULT)
+    place = profile_of(DEFAULT if profile is None else profile)
+    if unit != "s":
+        from tenure.plan.pauselog import check_unit  # noqa: PLC0415  (only a log pays for it)
+
+        check_unit(unit)
     for log in (pauses, outages):
         if log.file is None and log.over_s is not None:
             rule = f"says over what time {log.setting} were collected: give both"
@@ -155,12 +160,24 @@ def _read(file: Path, setting: str, unit: str) -> "Log":
 
     try:
         if str(file) == "-":
-            return read(sys.stdin, setting, unit)
+            return read(_lines(sys.stdin, setting, file), setting, unit)
         with file.open(encoding="utf-8") as opened:
             if file.is_file() and file.stat().st_size > _FILE_BYTES_MAX:
                 raise ConfigError(setting, file, f"must have at most {_FILE_BYTES_MAX // 2**20} MiB")
-            return read(opened, setting, unit)
+            return read(_lines(opened, setting, file), setting, unit)
     except UnicodeDecodeError as error:
         raise ConfigError(setting, file, f"is no text: {error.reason} at byte {error.start}") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it.
         raise ConfigError(setting, file, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _lines(opened: TextIO, setting: str, file: Path) -> Iterator[str]:
+    """Yield the lines of a file, of a pipe or of a device. The last two have no size to look at, and need not end."""
+    size = 0
+    while line := opened.readline(_LINE_MAX + 1):
+        size += len(line)
+        if len(line) > _LINE_MAX:
+            raise ConfigError(setting, file, f"must be a log: it has a line of more than {_LINE_MAX} characters")
+        if size > _FILE_BYTES_MAX:
+            raise ConfigError(setting, file, f"must have at most {_FILE_BYTES_MAX // 2**20} MiB")
+        yield line

@@ -10,6 +10,13 @@ from tenure.errors import ConfigError
 BUSY_MAX: Final = 0.7
 OP_COST_S: Final = 0.001  # a fenced write that waits for a majority within one region, one after the other
 _OPS_MAX: Final = 1e9
+_OP_COST_MAX_S: Final = 1e6  # Beyond this somebody has slipped on a key.
+
+
+def check_cost(op_cost_s: float) -> None:
+    """Refuse what no operation takes. One that is not a number is neither more nor less than anything, and is refused as well."""
+    if not 0 < op_cost_s <= _OP_COST_MAX_S:
+        raise ConfigError("--op-cost", f"{op_cost_s:g} s", f"must be more than 0 and at most {_OP_COST_MAX_S:g} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +31,7 @@ class Load:
             raise ConfigError(
                 "--ops", f"{self.ops_per_s:g}/s", f"must be more than 0 and at most {_OPS_MAX:g} a second"
             )
-        if not self.op_cost_s > 0:
-            raise ConfigError("--op-cost", f"{self.op_cost_s:g} s", "must be more than 0")
+        check_cost(self.op_cost_s)
 
     @property
     def busy(self) -> float:

@@ -34,6 +34,7 @@ _PING: Final = r"(?:\[(?P<at>[0-9.]+)\] )?.*icmp_seq[= ](?P<seq>[0-9]+).*\btime[
 _PING_LOST: Final = r"(?:\[(?P<at>[0-9.]+)\] )?(?:no answer yet for|Request timeout for|From .*Unreachable).*"
 _PING_ELSE: Final = r"PING .*|--- .* statistics ---|[0-9]+ packets transmitted.*|(?:rtt|round-trip) min/.*"
 _PAUSE_MAX_S: Final = 1e6
+UNITS: Final = ("ns", "us", "ms", "s", "m")  # of bare numbers
 _RULE: Final = "must be a duration such as 12ms or 0.4s, with or without an instant before it, or a line of a JVM's log, of Go's gctrace or of ping"
 
 
@@ -62,10 +63,15 @@ class Log:
     span_s: float | None  # from the first instant to the last; None: there are fewer than two
 
 
+def check_unit(unit: str) -> None:
+    """Refuse a unit that bare numbers cannot have."""
+    if unit not in UNITS:
+        raise ConfigError("--unit", unit[:40], f"must be one of {', '.join(UNITS)}")
+
+
 def read(lines: Iterable[str], setting: str, unit: str = "s") -> Log:
     """Return what a log says. Raises ConfigError, which names the line, for anything that is not understood."""
-    if unit not in _UNITS_S or not unit:
-        raise ConfigError("--unit", unit[:40], "must be one of ns, us, ms, s, m")
+    check_unit(unit)
     durations_s: list[float] = []
     instants_s: list[float] = []
     kinds: dict[Kind, int] = {}
@@ -106,7 +112,9 @@ def _plain(text: str, unit: str) -> _Read | None:
     found = _PLAIN.fullmatch(text)
     if found is None:
         return None
-    return _Read(None, _instant(found["at"]), (float(found["number"]) * _UNITS_S[found["unit"] or unit],))
+    duration_s = float(found["number"]) * _UNITS_S[found["unit"] or unit]
+    # What never comes is said by programs, not by numbers: one with four hundred digits is rubbish.
+    return _Read(None, _instant(found["at"]), (math.nan if duration_s == math.inf else duration_s,))
 
 
 def _of_go(text: str) -> _Read | None:

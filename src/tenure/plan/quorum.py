@@ -86,7 +86,9 @@ class Regions:
         for one, other, trip_s in pairs:
             if one == other:
                 raise ConfigError("--rtt", f"{one}-{other}", "must be between two regions")
-            trips[frozenset((one, other))] = trip_s
+            if trips.setdefault(frozenset((one, other)), trip_s) != trip_s:
+                both = f"{trips[frozenset((one, other))] * 1e3:g} ms and {trip_s * 1e3:g} ms"
+                raise ConfigError("--rtt", f"{one}-{other}", f"must be said once, or alike: it was said to be {both}")
             names += [name for name in (one, other) if name not in names]
         for one, other in combinations(names, 2):
             if frozenset((one, other)) not in trips:
