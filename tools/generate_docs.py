@@ -6,6 +6,7 @@ be read, or whose marks do not fit, is one line on stderr and exit 2, and no pag
 """
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from types import FunctionType
 
 from tenure.core import diagram
 from tenure.errors import ConfigError
+from tenure.lab.approaches import tables
+from tenure.lab.approaches.counting import PARTED
 from tenure.lab.raft import checkers as raft_checkers
 from tenure.lab.raft import killing as raft_killing
 from tenure.sim import checkers, killing
@@ -24,10 +27,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = tuple(
     ROOT / "docs" / name
     for name in (
+        "explanation/do-you-need-a-leader.md",
         "explanation/how-raft-elects.md",
         "explanation/machine.md",
         "explanation/mutants.md",
         "explanation/simulator.md",
+        "explanation/ways-to-elect.md",
         "reference/python.md",
     )
 )
@@ -82,6 +87,13 @@ def _table(rows: Iterator[tuple[str, str]]) -> str:
     return "\n".join(["| Name | What it is |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows)])
 
 
+def compared(what: str) -> str:
+    """Return a table of the comparison of ways to elect, as ``tools/measure_lab.py`` has measured it."""
+    measured = json.loads((ROOT / "docs" / "explanation" / "ways-to-elect.json").read_text(encoding="utf-8"))
+    lines = tables.table([tables.of_object(cell) for cell in measured["cells"]], what)
+    return "\n".join(["```text", *lines, "```"])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "diagram": lambda: f"```mermaid\n{diagram.mermaid()}\n```",
     "grid": diagram.grid,
@@ -90,6 +102,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "checkers": checkers.table,
     "promises of Raft": raft_checkers.table,
     "mutants of Raft": raft_killing.table,
+    **{f"ways to elect, {what}": partial(compared, what) for what in (*tables.TITLES, PARTED)},
     **{
         f"names of {module}": partial(names, module)
         for module in (

@@ -28,6 +28,7 @@ def test_a_violation_exits_1_with_a_command_that_replays_it() -> None:
     run = lab("raft", "--seeds", "5", "--mutant", "two-votes", "--servers", "5")
     assert run.returncode == 1
     assert "VIOLATION election-safety" in run.stdout
+    assert len(run.stdout.splitlines()) < 75
     replay = run.stdout.splitlines()[-1].removeprefix("replay: tenure lab ").split()
     again = lab(*replay)
     assert again.returncode == 1
@@ -86,13 +87,24 @@ def test_help_has_examples_and_says_that_production_rents() -> None:
         (("raft", "--seed", "1", "--seeds", "2"), "together with"),
         (("raft", "--story", "partition", "--figure16"), "--figure16"),
         (("raft", "--jobs", "0"), "--jobs = 0"),
-        (("raft", "--without", "rain"), "rain"),
+        (
+            ("raft", "--without", "rain"),
+            "--without = rain: must be one of loss, delay, duplicate, partition, one-way, pause, crash, torn, drift, jump, harry",
+        ),
         (("raft", "--servers", "4"), "must be 3, 5 or 7"),
         (("raft", "--trials", "5"), "needs --figure16"),
         (("raft", "--svg", "x.svg"), "needs --story or --figure16"),
         (("raft", "--figure16", "--trials", "0"), "--trials = 0"),
         (("raft", "--figure16", "--broadcast", "nan"), "--broadcast"),
         (("raft", "--figure16", "--broadcast", "0"), "--broadcast"),
+        (("raft", "--story", "partition", "--mutant", "two-votes"), "--mutant = two-votes: needs --seeds or --seed"),
+        (("raft", "--kill", "--mutant", "two-votes"), "--mutant = two-votes: needs"),
+        (("raft", "--list", "--first-seed", "3"), "--first-seed = 3: needs"),
+        (("raft", "--figure16", "--without", "loss"), "--without = loss: needs"),
+        (("raft", "--strikes", "1"), "--strikes = 1: needs --seed"),
+        (("raft", "--seed", "7", "--strikes", "x"), "--strikes = x: must be numbers"),
+        (("raft", "--seed", "7", "--strikes", "0"), "--strikes = 0: must lie between 1 and"),
+        (("raft", "--seed", "7", "--strikes", "99999"), "--strikes = 99999: must lie between 1 and"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], said: str) -> None:
@@ -102,7 +114,12 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], said:
     assert said in run.stderr
 
 
-def test_a_picture_that_cannot_be_written_is_one_line() -> None:
-    run = lab("raft", "--story", "split-vote", "--svg", "no/such/folder/x.svg")
-    assert run.returncode == 74
+@pytest.mark.parametrize("path", ["no/such/folder/x.svg", "/"])
+@pytest.mark.parametrize("what", [("--story", "split-vote"), ("--figure16", "--trials", "1000000")])
+def test_a_picture_that_cannot_be_written_is_one_line_and_nothing_is_measured_for_it(
+    what: tuple[str, ...], path: str
+) -> None:
+    run = lab("raft", *what, "--svg", path)
+    assert (run.returncode, run.stdout) == (2, "")
     assert len(run.stderr.splitlines()) == 1
+    assert f"--svg = {path}: cannot be written" in run.stderr

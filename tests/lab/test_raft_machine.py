@@ -109,6 +109,15 @@ def test_a_later_term_deposes_a_leader_and_is_saved() -> None:
     assert one.wake_at == 2 * T + 9
 
 
+def test_a_vote_of_a_later_term_is_counted_by_nobody_who_asked_for_an_earlier_one() -> None:
+    """Condition 1 is guarded twice: a voter that forgets to compare the terms still answers with its own."""
+    one = server()
+    one.step(Tick(), T)
+    for voter in (1, 2, 3):
+        one.step(Vote(4, voter, granted=True, pre=False), T + 1)
+    assert (one.role, one.term) == (Role.FOLLOWER, 4)
+
+
 def test_entries_are_taken_only_behind_an_entry_that_agrees_and_are_saved_before_the_answer() -> None:
     one = server(Saved(2, NOBODY, log_of(1, 2, 2)))
     refused = one.step(Append(3, 1, 3, 3, (LogEntry(3, "x"),), 0), MS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tenure.cli.lab_picture import check_folder, write
 from tenure.errors import ConfigError
 from tenure.lab.approaches.arena import Approach, Played, find, play
 from tenure.lab.approaches.cast import CHOICES, COLUMNS, check_choices
@@ -56,6 +57,8 @@ def check_picture(option: str, path: Path | None) -> None:
     """Refuse a file that no picture is written to, before anything is played for it."""
     if path is not None and path.suffix.lower() not in PICTURES:
         raise ConfigError(option, str(path), f"must end in {' or '.join(PICTURES)}")
+    if path is not None:
+        check_folder(option, path)
 
 
 def save(option: str, path: Path, drawing: "Drawing") -> None:
@@ -64,10 +67,7 @@ def save(option: str, path: Path, drawing: "Drawing") -> None:
     from tenure.plan.svg import svg  # noqa: PLC0415
 
     content = svg(drawing).encode() if path.suffix.lower() == ".svg" else png(drawing)
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(option, str(path), f"cannot be written: {error.strerror}") from None
+    write(option, path, content)
 
 
 def options(function: Function) -> Function:

@@ -76,11 +76,12 @@ def command(  # noqa: PLR0913  (click hands every option in)
 
 
 def _rows(approaches: str | None) -> list[str]:
-    return list(APPROACHES) if approaches is None else [find(name.strip()).name for name in approaches.split(",")]
+    named = APPROACHES if approaches is None else (find(name.strip()).name for name in approaches.split(","))
+    return list(dict.fromkeys(named))
 
 
 def _columns(faults: str) -> tuple[str, ...]:
-    return tuple(column for name in faults.split(",") for column in (chosen(name.strip()) or ("none",)))
+    return tuple(dict.fromkeys(column for name in faults.split(",") for column in (chosen(name.strip()) or ("none",))))
 
 
 def _shown(cells: Iterable[Cell], total: int) -> Iterator[Cell]:

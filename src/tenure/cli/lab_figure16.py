@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from tenure.cli.lab_picture import write
 from tenure.cli.output import aligned
 from tenure.cli.progress import progress
 from tenure.lab.chart import Panel, cdf_svg, spreads
@@ -29,7 +30,7 @@ def run_figure16(trials: int, broadcast: float | None, jobs: int, svg: Path | No
     elapsed_s = time.monotonic() - began
     differences = list(compare(lines, broadcast_ms))
     if svg is not None:
-        svg.write_text(picture(lines), encoding="utf-8")
+        write("--svg", svg, picture(lines).encode())
     if as_json:
         click.echo(json.dumps(_report(lines, differences, trials, broadcast_ms, elapsed_s)))
     else:

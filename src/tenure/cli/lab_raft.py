@@ -1,24 +1,23 @@
 """``tenure lab raft``: stories, seeds, mutants, and figure 16 of the paper."""
 
 import json
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from tenure.cli.lab_figure16 import run_figure16
+from tenure.cli.lab_picture import check_folder, write
+from tenure.cli.lab_raft_seeds import run_seed, run_seeds
 from tenure.cli.output import aligned
-from tenure.cli.progress import progress
 from tenure.errors import ConfigError
-from tenure.lab.faults import FAULTS, MS, SEED_MAX
+from tenure.lab.faults import FAULTS
 from tenure.lab.raft.checkers import check
 from tenure.lab.raft.figure16 import BROADCAST_MS, TRIALS
 from tenure.lab.raft.killing import SEEDS_MAX, kill
 from tenure.lab.raft.lanes import lanes_svg
 from tenure.lab.raft.mutants import MUTANTS
-from tenure.lab.raft.seeds import HARRY, SCALE_NS, Options, draw_setup, judge, judge_seeds, play
+from tenure.lab.raft.seeds import HARRY, SCALE_NS, Options
 from tenure.lab.raft.stage import perform, state, told
 from tenure.lab.raft.stories import STORIES
 from tenure.lab.raft.stories import find as find_story
@@ -47,6 +46,9 @@ JOBS_MAX: Final = 64
 @click.option("--servers", type=int, help="3, 5 or 7 servers, instead of what the seed draws.")
 @click.option("--pre-vote/--no-pre-vote", default=None, help="With or without it, instead of what the seed draws.")
 @click.option("--check-quorum/--no-check-quorum", default=None, help="Likewise.")
+@click.option(
+    "--strikes", metavar="LIST", help="With --seed: just these of its strikes, by their numbers; or none of them."
+)
 @click.option("--figure16", is_flag=True, help="Measure figure 16 of the Raft paper, and compare.")
 @click.option("--trials", type=int, help=f"With --figure16: trials for each line.  [default: {TRIALS}]")
 @click.option(
@@ -68,6 +70,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
     seeds: int | None,
     first_seed: int,
     without: tuple[str, ...],
+    strikes: str | None,
     trials: int | None,
     broadcast: float | None,
     svg: Path | None,
@@ -101,16 +104,17 @@ def command(  # noqa: PLR0913  (click hands every option in)
         seed=seed,
         seeds=seeds,
     )
-    if not figure16 and (trials, broadcast) != (None, None):
-        raise ConfigError(
-            "--trials" if trials is not None else "--broadcast", trials or broadcast or 0, "needs --figure16"
-        )
-    if svg is not None and story is None and not figure16:
-        raise ConfigError("--svg", svg, "needs --story or --figure16")
+    _needs(figure16, "--figure16", trials=trials, broadcast=broadcast)
+    _needs(figure16 or story is not None, "--story or --figure16", svg=svg)
+    _needs(seed is not None, "--seed: each seed draws others", strikes=strikes)
+    with_seeds = not (figure16 or kill_all or list_stories or list_mutants or story is not None)
+    _needs(with_seeds, "--seeds or --seed", first_seed=first_seed or None, without=without or None, **chosen)
+    if svg is not None:
+        check_folder("--svg", svg)
     if not 1 <= jobs <= JOBS_MAX:
         raise ConfigError("--jobs", jobs, f"must lie between 1 and {JOBS_MAX}")
     left_out = frozenset(name for names in without for name in names.split(","))
-    options = Options(without=left_out, **chosen)
+    options = Options(without=left_out, strikes=_numbers(strikes), **chosen)
     if list_stories or list_mutants:
         return _list(list_mutants, as_json=as_json)
     if story is not None:
@@ -120,14 +124,31 @@ def command(  # noqa: PLR0913  (click hands every option in)
     if kill_all:
         return _kill(as_json=as_json)
     if seed is not None:
-        return _one_seed(seed, options, as_json=as_json)
-    return _run(first_seed, SEEDS_DEFAULT if seeds is None else seeds, jobs, options, as_json=as_json)
+        return run_seed(seed, options, as_json=as_json)
+    return run_seeds(first_seed, SEEDS_DEFAULT if seeds is None else seeds, jobs, options, as_json=as_json)
 
 
 def _one_of(**modes: Any) -> None:
     asked = [f"--{name.replace('_', '-')}" for name, value in modes.items() if value is not None and value is not False]
     if len(asked) > 1:
         raise ConfigError(asked[0], "given", f"cannot be given together with {asked[1]}")
+
+
+def _needs(there: bool, what: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not there:
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            raise ConfigError(f"--{name.replace('_', '-')}", shown, f"needs {what}")
+
+
+def _numbers(strikes: str | None) -> tuple[int, ...] | None:
+    """Return the strikes that were chosen, as numbers from 0 on; None: all."""
+    if strikes is None:
+        return None
+    try:
+        return () if strikes == "none" else tuple(sorted({int(number) - 1 for number in strikes.split(",")}))
+    except ValueError:
+        raise ConfigError("--strikes", strikes[:40], "must be numbers with commas between, or none") from None
 
 
 def _list(mutants: bool, *, as_json: bool) -> int:
@@ -142,7 +163,7 @@ def _tell(name: str, svg: Path | None, *, as_json: bool) -> int:
     stage = perform(story)
     found = check(stage.world.history, stage.world.plan, SCALE_NS)
     if svg is not None:
-        svg.write_text(lanes_svg(story, stage), encoding="utf-8")
+        write("--svg", svg, lanes_svg(story, stage).encode())
     if as_json:
         head, *rows = state(stage)
         servers = [dict(zip(head, row, strict=True)) for row in rows]
@@ -168,70 +189,3 @@ def _kill(*, as_json: bool) -> int:
         click.echo(aligned([head, *rows]))
         click.echo(f"{len(needed) - len(survived)} of {len(needed)} mutants killed within {SEEDS_MAX} seeds each")
     return 1 if survived else 0
-
-
-def _one_seed(seed: int, options: Options, *, as_json: bool) -> int:
-    setup = draw_setup(seed, options)
-    outcome = judge(seed, options)
-    if as_json:
-        click.echo(json.dumps({"seed": seed, "elections": outcome.elections, "violations": _violations([outcome])}))
-    else:
-        history = play(setup, MUTANTS[options.mutant] if options.mutant else None)
-        shown = f"{setup.settings.timeout_min_ns / MS:g}-{setup.settings.timeout_max_ns / MS:g} ms"
-        click.echo(f"{setup.plan.show()}\nelection timeouts {shown}, pre-vote {setup.settings.pre_vote}, ", nl=False)
-        click.echo(f"check-quorum {setup.settings.check_quorum}, harried {setup.harried:g}\n")
-        click.echo("\n".join(told(history)))
-        for violation in outcome.violations:
-            click.echo(f"\n{violation.checker} is broken at {violation.at / MS:.1f} ms: {violation.what}")
-    return 1 if outcome.violations else 0
-
-
-def _violations(outcomes: list[Any]) -> list[dict[str, Any]]:
-    return [
-        {"seed": outcome.seed, "checker": found.checker, "at_s": found.at / 1e9, "what": found.what}
-        for outcome in outcomes
-        for found in outcome.violations
-    ]
-
-
-def _run(first_seed: int, seed_count: int, jobs: int, options: Options, *, as_json: bool) -> int:
-    for option, value, least in (("--seeds", seed_count, 1), ("--first-seed", first_seed, 0)):
-        if not least <= value <= SEED_MAX:
-            raise ConfigError(option, value, f"must lie between {least} and {SEED_MAX}")
-    began = time.monotonic()
-    count, elections, committed, virtual_ns, broken = 0, 0, 0, 0, []
-    with progress("seeds", seed_count, hidden=as_json) as bar:
-        for outcome in judge_seeds(first_seed, seed_count, jobs, options):
-            count, elections, committed = count + 1, elections + outcome.elections, committed + outcome.committed
-            virtual_ns += outcome.virtual_ns
-            bar.advance(1)
-            if outcome.violations:
-                broken.append(outcome)
-    elapsed_s = time.monotonic() - began
-    violations = _violations(broken)
-    if as_json:
-        report = {"seeds": count, "elections": elections, "committed": committed, "virtual_s": virtual_ns / 1e9}
-        click.echo(
-            json.dumps({**report, "elapsed_s": round(elapsed_s, 3), "violations": violations, "mutant": options.mutant})
-        )
-        return 1 if broken else 0
-    click.echo(f"{count} seeds, {elections} elections, {committed} entries committed, ", nl=False)
-    click.echo(f"{virtual_ns / 1e9:.0f} s of virtual time in {elapsed_s:.1f} s")
-    for checker, seeds in Counter(checker for one in broken for checker in {v.checker for v in one.violations}).items():
-        click.echo(f"VIOLATION {checker}: in {seeds} of {count} seeds")
-    if not broken:
-        click.echo("no violation")
-        return 0
-    first = broken[0]
-    mutant = f" --mutant {options.mutant}" if options.mutant else ""
-    click.echo(f"the first: seed {first.seed} ({first.violations[0].checker}: {first.violations[0].what})")
-    click.echo(f"replay: tenure lab raft --seed {first.seed}{mutant}{_as_options(options)}")
-    return 1
-
-
-def _as_options(options: Options) -> str:
-    words = [f" --without {','.join(sorted(options.without))}"] if options.without else []
-    words += [f" --servers {options.servers}"] if options.servers is not None else []
-    for name, value in (("pre-vote", options.pre_vote), ("check-quorum", options.check_quorum)):
-        words += [] if value is None else [f" --{'' if value else 'no-'}{name}"]
-    return "".join(words)

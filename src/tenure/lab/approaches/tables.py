@@ -1,6 +1,7 @@
 """A comparison as text and as JSON: approach by fault, what was broken in how many of a thousand seeds."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tenure.lab.approaches.arena import APPROACHES
@@ -33,20 +34,28 @@ def cell_text(cell: Cell, checker: str) -> str:
 
 def tables(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the lines of all tables."""
-    columns = list(dict.fromkeys(cell.fault for cell in cells if cell.fault != PARTED))
-    rows = list(dict.fromkeys(cell.approach for cell in cells))
-    found = {(cell.approach, cell.fault): cell for cell in cells}
     yield f"{cells[0].seeds} seeds a cell, one kind of fault in each. Of {PER} seeds, in how many …"
     yield "(a / b / c: without a fence, with the number of the approach, with a number that the sink gives out)"
     for checker, title in TITLES.items():
         yield ""
         yield f"… {title} ({checker})"
-        lines = [[row, *(cell_text(found[row, column], checker) for column in columns)] for row in rows]
-        yield from aligned([["", *columns], *lines])
-    if (rows[0], PARTED) in found:
+        yield from table(cells, checker)
+    if any(cell.fault == PARTED for cell in cells):
         yield ""
         yield "… during a long partition, which side answers"
+        yield from table(cells, PARTED)
+
+
+def table(cells: Sequence[Cell], what: str) -> Iterator[str]:
+    """Yield the lines of one table: of a checker, or who answers during a partition."""
+    found = {(cell.approach, cell.fault): cell for cell in cells}
+    rows = list(dict.fromkeys(cell.approach for cell in cells))
+    if what == PARTED:
         yield from aligned([["", *SIDES], *([row, *_sides(found[row, PARTED])] for row in rows)])
+        return
+    columns = list(dict.fromkeys(cell.fault for cell in cells if cell.fault != PARTED))
+    lines = [[row, *(cell_text(found[row, column], what) for column in columns)] for row in rows]
+    yield from aligned([["", *columns], *lines])
 
 
 def _sides(cell: Cell) -> list[str]:
@@ -67,6 +76,18 @@ def as_object(cell: Cell) -> dict[str, Any]:
     else:
         answered = {fence: {checker: cell.of(checker, fence) for checker in TITLES} for fence in FENCES}
     return {"approach": cell.approach, "fault": cell.fault, "seeds": cell.seeds, "counts": answered}
+
+
+def of_object(told: Mapping[str, Any]) -> Cell:
+    """Return the cell that ``as_object`` made this of."""
+    counts = told["counts"]
+    if told["fault"] == PARTED:
+        found = Counter({("", side): number for side, number in counts.items()})
+    else:
+        found = Counter(
+            {(fence, checker): number for fence, by in counts.items() for checker, number in by.items() if number}
+        )
+    return Cell(told["approach"], told["fault"], told["seeds"], found)
 
 
 def broken_promises(cells: Sequence[Cell]) -> list[str]:

@@ -9,6 +9,7 @@ from tenure.lab.raft.messages import (
     Role,
     Save,
     Saved,
+    Send,
     Vote,
 )
 from tenure.lab.raft.node import RaftNode
@@ -16,13 +17,20 @@ from tenure.lab.raft.voting import NOBODY
 
 
 class OldTermsWin(Server):
+    """The comparison by itself is guarded twice, and to drop it alone breaks nothing: the answer has the voter's own term, at which a
+    candidate of an earlier one steps down. So this one answers for the term that it was asked about. Condition 2 is of no use
+    there: of terms that are over nobody knows any more whom they voted for, which is why there is condition 1.
+    """
+
     __slots__ = ()
 
     def _requested(self, request: RequestVote, now: int) -> None:
-        if not request.pre and request.term < self.term:
-            self._adopt(request.term, now)
-            self._save()
-        super()._requested(request, now)
+        if request.pre or request.term >= self.term:
+            super()._requested(request, now)
+        elif self._log_fits(request):
+            self._out.append(Send(request.candidate, Vote(request.term, self.number, granted=True, pre=False)))
+        else:
+            self._answer(request, granted=False)
 
 
 class TwoVotes(Server):

@@ -25,7 +25,7 @@ MUTANTS: Final = {
     for mutant in (
         Mutant(
             "old-terms-win",
-            "condition 1 dropped: a candidate of a term that is over is believed, and gets a vote there",
+            "condition 1 dropped: a candidate of a term that is over gets a vote of that term",
             "election-safety",
             breakages.OldTermsWin,
         ),

@@ -1,13 +1,13 @@
 """Raft under the faults of a seed: what is drawn, how it is played, and many of them on several cores."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice, takewhile
 from typing import Final
 
 from tenure.errors import ConfigError
-from tenure.lab.faults import MS, SEED_MAX, STRIKES, Plan, draw
+from tenure.lab.faults import FAULTS, MS, SEED_MAX, STRIKES, Plan, Strike, draw
 from tenure.lab.raft.checkers import SETTLED_AFTER, check, when_settled
 from tenure.lab.raft.harrying import Harrier
 from tenure.lab.raft.machine import Server
@@ -24,7 +24,8 @@ SCALE_NS: Final = 100 * MS  # the least election timeout of every drawn cluster;
 CALM: Final = 120  # election timeouts after the faults: if there is no leader by then, there will be none
 CHUNK_SEEDS: Final = 16
 HARRY: Final = "harry"  # a fault that only this laboratory has: see ``harrying``
-_SERVERS: Final = (3, 3, 5, 5, 5, 7)
+SIZES: Final = (3, 5, 7)
+_SERVERS: Final = (3, 3, 5, 5, 5, 7)  # as they are drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,13 @@ class Options:
     pre_vote: bool | None = None
     check_quorum: bool | None = None
     mutant: str | None = None
+    strikes: tuple[int, ...] | None = None  # just these of the strikes that are drawn; None: all
 
     def __post_init__(self) -> None:
-        if self.servers is not None and self.servers not in _SERVERS:
+        for fault in sorted(self.without):
+            if fault not in {*FAULTS, HARRY}:
+                raise ConfigError("--without", fault[:40], f"must be one of {', '.join((*FAULTS, HARRY))}")
+        if self.servers is not None and self.servers not in SIZES:
             raise ConfigError(
                 "servers", self.servers, "must be 3, 5 or 7: an even number tolerates no more than one less"
             )
@@ -86,8 +91,17 @@ def draw_setup(seed: int, options: Options) -> Setup:
     # Where every leader is harried nothing else strikes: there are chains of short tenures then, which others would break.
     left_out = options.without - {HARRY} | (STRIKES if harried == 1.0 else set())
     plan = draw(seed, servers, SCALE_NS, without=left_out, strikes_max=20, calm=CALM, aimed=0.5)
+    if options.strikes is not None:
+        plan = replace(plan, strikes=tuple(_chosen(plan.strikes, options.strikes)))
     propose_every_ns = SCALE_NS * chance.pick((1, 4, 16)) // 4
     return Setup(plan, settings, 8 * SCALE_NS if harried == 1.0 else propose_every_ns, harried)
+
+
+def _chosen(strikes: Sequence[Strike], numbers: Sequence[int]) -> Iterator[Strike]:
+    for number in numbers:
+        if not 0 <= number < len(strikes):
+            raise ConfigError("--strikes", number + 1, f"must lie between 1 and {len(strikes)}, as many as are drawn")
+        yield strikes[number]
 
 
 def play(setup: Setup, mutant: Mutant | None = None) -> list[Entry]:
