@@ -33,17 +33,17 @@ def parent(pid: int) -> int:
         return 0
 
 
-def freeze(pid: int, file: Path) -> None:
-    """Stop a process between two of its transactions on a file of SQLite, so that others can go on there.
+def freeze(pid: int, *files: Path) -> None:
+    """Stop a process between two of its transactions on files of SQLite, so that others can go on there.
 
     One that is stopped within a transaction keeps the lock on the file, and nobody can succeed it until it goes on.
     """
-    assert file.exists(), "nobody would ever be inside"
+    assert all(file.exists() for file in files), "nobody would ever be inside"
     threads, deadline_s = Path(f"/proc/{pid}/task"), time.monotonic() + 30
     while True:
         os.kill(pid, signal.SIGSTOP)
         check_eventually(lambda: all(_words(thread / "stat")[0] == "T" for thread in threads.iterdir()))
-        if not is_locked(file):
+        if not any(is_locked(file) for file in files):
             return
         assert time.monotonic() < deadline_s, "somebody is always inside"
         os.kill(pid, signal.SIGCONT)

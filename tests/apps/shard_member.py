@@ -1,7 +1,7 @@
 """One member of a set of shards, as a program. It writes to a fenced database for every shard that it owns.
 
-Arguments: the URL of the store, the database, the member's name, how many shards, the ttl in seconds. TERM has it leave. USR1
-has it stop, between two transactions, until CONT; then it writes once for every shard that it owned before anything else,
+Arguments: the URL of the store, the database, the member's name, how many shards, the ttl in seconds. It says that it is ready, and
+joins when it is sent a line. TERM has it leave. USR1 has it stop, between two transactions, until CONT; then it writes once for every shard that it owned before anything else,
 and says how many of these writes were refused.
 
 What the fence refuses is written down as well, in a table that has no fence: with whether the member's own tenure was still valid
@@ -84,6 +84,8 @@ async def main(url: str, path: str, name: str, count: int, ttl_s: float) -> None
                         (member.freeze if number == signal.SIGUSR1 else shards.leave)()
 
             tasks.start_soon(listen)
+            print("ready", flush=True)
+            await anyio.to_thread.run_sync(sys.stdin.readline)
             await shards.run(member.body, sinks=[sink])
             tasks.cancel_scope.cancel()
 

@@ -53,12 +53,18 @@ class Fleet:
         self.processes: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, names: str) -> None:
+        """Have these join, all at once: who came a second before the others would own all shards by then."""
         for name in names:
             words = [shard_member.__file__, self.url, str(self.path), name, str(self.count), str(self.ttl_s)]
             environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
             self.processes[name] = subprocess.Popen(
-                [sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment
+                [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
             )
+        joining = [self.processes[name] for name in names]
+        assert [process.stdout and process.stdout.readline() for process in joining] == ["ready\n"] * len(names)
+        for process in joining:
+            assert process.stdin is not None
+            print("join", file=process.stdin, flush=True)
 
     def signal(self, name: str, number: int) -> None:
         self.processes[name].send_signal(number)

@@ -239,11 +239,23 @@ class S3Target:
         await self.sink.bind(term).update(name, lambda written: (written or b"") + f"{term.token} ".encode())
 
     async def write_unfenced(self, term: tenure.Tenure, name: str) -> None:
-        try:
-            written = self.client.get_object(Bucket="written", Key=name)["Body"].read()
-        except self.client.exceptions.NoSuchKey:
-            written = b""
-        self.client.put_object(Bucket="written", Key=name, Body=written + f"{term.token} ".encode())
+        from botocore.exceptions import ClientError
+
+        # Compared and swapped, or the other's next write could take this one away before anybody has read it.
+        while True:
+            try:
+                found = self.client.get_object(Bucket="written", Key=name)
+                written, condition = found["Body"].read(), {"IfMatch": found["ETag"]}
+            except self.client.exceptions.NoSuchKey:
+                written, condition = b"", {"IfNoneMatch": "*"}
+            body = written + f"{term.token} ".encode()
+            try:
+                self.client.put_object(Bucket="written", Key=name, Body=body, **condition)
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in {"PreconditionFailed", "ConditionalRequestConflict"}:
+                    raise
+            else:
+                return
 
 
 class HttpTarget:

@@ -35,7 +35,7 @@ def member_of(opened: OpenStore, cluster: ConsulCluster) -> Node:
 async def stands_by(opened: OpenStore, candidate: Candidate) -> None:
     """Wait until a candidate waits for its turn."""
     name = candidate.election.name
-    await until(lambda: any(key[0] == name and one.waiting for key, one in store_of(opened)._places.items()))
+    await until(lambda: any(one.bid.election == name and one.waiting for one in store_of(opened)._places))
 
 
 def pair_of(cluster: ConsulCluster, name: str) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def test_one_who_comes_while_a_session_is_made_for_another_does_not_share_it(
             grants = [answer for answer in answers if isinstance(answer, Grant)]
             assert len(grants) == 1
             assert pair_of(consul, name)["ModifyIndex"] == grants[0].token
-            sessions = {place.lease for place in store._places.values()}
+            sessions = {place.lease for place in store._places}
             assert len(sessions) == len(answers)
 
     play(story())
@@ -77,7 +77,7 @@ def test_what_a_session_holds_for_one_candidate_is_never_taken_for_anothers(cons
         async with from_url(consul.url) as store:
             grant = await store.claim(bid_of("one-of-two"))
             assert isinstance(grant, Grant)
-            (place,) = store._places.values()
+            (place,) = store._places
             assert place.lease is not None
             bid = bid_of("one-of-two")
             stranger = Place(bid, place.key, entry_of(bid), place.lock_delay_ns, lease=place.lease)

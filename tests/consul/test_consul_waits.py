@@ -46,7 +46,7 @@ async def waiting(store: ConsulStore, bids: list[Bid]) -> "dict[Bid, asyncio.Tas
     waits = [answer for answer in answers if isinstance(answer, Wait)]
     assert len(waits) == len(bids)
     tasks = {wait.bid: asyncio.create_task(store.changed(wait)) for wait in waits}
-    await until(lambda: all(place.waiting for place in store._places.values() if not place.leading))
+    await until(lambda: all(place.waiting for place in store._places if not place.leading))
     return tasks
 
 
@@ -156,12 +156,12 @@ def test_a_standby_that_never_asks_again_is_forgotten_although_its_session_was_d
         async with ConsulStore(ConsulClient(settings_of(consul.url)), clock=clock) as store:
             bid = bid_of("abandoned")
             assert isinstance(await store.claim(bid), Wait)
-            (place,) = store._places.values()
+            (place,) = store._places
             session = place.lease
             assert session is not None
             await asyncio.to_thread(consul.api, "PUT", f"/v1/session/destroy/{session.name}")
             await until(lambda: session.gone)
-            assert list(store._places.values()) == [place]  # It may still ask again.
+            assert list(store._places) == [place]  # It may still ask again.
             clock.ahead_ns += 3 * bid.ttl_ns  # Longer than a standby is ever silent for.
             await until(lambda: not store._places)
 

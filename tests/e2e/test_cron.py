@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import freeze
 from tests.user import at_home
 
 from tenure.testing.engines.processes import wait_for
@@ -25,6 +26,8 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.started: list[subprocess.Popen[str]] = []
+        kept = folder / ".local" / "state" / "tenure"
+        self.elections, self.ledger = kept / "tenure.db", kept / "tenure-cron.db"
 
     def write(self, text: str, name: str = "crontab.toml") -> None:
         (self.folder / name).write_text(text)
@@ -57,8 +60,7 @@ class Stage:
 
     def recorded(self) -> list[dict[str, Any]]:
         """The same as ``runs``, at once: for whoever asks again and again."""
-        ledger = self.folder / ".local" / "state" / "tenure" / "tenure-cron.db"
-        with closing(sqlite3.connect(f"file:{ledger}?mode=rw", uri=True)) as connection:
+        with closing(sqlite3.connect(f"file:{self.ledger}?mode=rw", uri=True)) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute("SELECT * FROM tenure_cron_run")]
 
@@ -256,7 +258,10 @@ def test_a_function_that_does_not_end_is_ended_with_its_process_when_the_office_
         assert stage.ask("trigger", "crontab.toml", name).returncode == 0
     first = stage.start("--drain", "0s")
     assert wait_for(lambda: effects.exists() and effects.read_text().count("began\n") == 2, PATIENCE_S)
-    first.send_signal(signal.SIGSTOP if how == "frozen" else signal.SIGTERM)
+    if how == "frozen":
+        freeze(first.pid, stage.elections, stage.ledger)
+    else:
+        first.send_signal(signal.SIGTERM)
     stage.start()
     triggered = stage.until(lambda runs: len([run for run in runs if run["attempt"] and run["ended"]]) == 2)
     found = {run["job"]: (run["state"], run["attempt"], run["token"]) for run in triggered if run["attempt"]}

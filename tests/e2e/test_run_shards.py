@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.processes import alive, check_eventually, parent
+from tests.processes import alive, check_eventually, freeze, parent
 from tests.supervisors import TENURE, Supervisor, Supervisors
 
 COUNT = 6
@@ -96,7 +96,7 @@ def test_the_commands_of_a_killed_supervisor_die_with_it_and_are_run_by_others(s
 def test_the_commands_of_a_frozen_supervisor_are_dead_before_others_run_them(stage: Stage) -> None:
     both = [stage.start("stubborn", options=("--drain", "200ms")) for _ in range(2)]
     check_eventually(lambda: [len(stage.of(one)) for one in both] == [3, 3])
-    both[0].send_signal(signal.SIGSTOP)
+    freeze(both[0].pid, stage.folder / "store.db")
     check_eventually(lambda: len(stage.of(both[1])) == COUNT)
     both[0].send_signal(signal.SIGCONT)
     check_eventually(lambda: [len(stage.of(one)) for one in both] == [3, 3])

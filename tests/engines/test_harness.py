@@ -110,10 +110,13 @@ def test_a_port_that_somebody_uses_is_not_given(host: str, kind: socket.SocketKi
         return claim
 
     first = choose()
-    first.release()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, kind) as user:
+        user.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(kind is socket.SOCK_STREAM))
         user.bind((host, first.port))
+        if kind is socket.SOCK_STREAM:
+            user.listen()
+        first.release()  # Only now: others look for ports at the same time.
         second = choose()
     second.release()
     assert second.port != first.port

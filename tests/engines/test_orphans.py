@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.testing import engines as engines_of
 from tenure.testing.engines import EtcdCluster, PostgresCluster
 from tenure.testing.engines.network import Network
 from tenure.testing.engines.processes import Process, wait_for
@@ -73,6 +74,9 @@ def harness(cluster: str, tmp_path: Path, heir: str = "-1") -> Iterator[tuple[su
     ],
 )
 def test_engines_die_with_a_harness_that_is_killed(cluster: str, tmp_path: Path) -> None:
+    _ = getattr(
+        engines_of, cluster.partition("(")[0]
+    )().binary  # Where it is missing, this says so and not the harness.
     with harness(cluster, tmp_path) as (process, _, engines):
         assert engines
         assert not any(is_gone(pid) for pid in engines)

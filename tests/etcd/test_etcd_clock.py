@@ -28,5 +28,5 @@ def test_a_wall_clock_that_leaps_by_hours_ends_no_tenure(newest: EtcdCluster) ->
 
 def test_a_tenure_that_was_dated_by_the_wall_clock_would_not_outlast_the_first_leap(newest: EtcdCluster) -> None:
     told = leap(newest, "wall")
-    assert "is over: lapsed" in told.stderr.splitlines()[-1]
+    assert "is over: lapsed" in told.stderr  # What is logged on a thread of its own may come before it or after it.
     assert "renewed" not in told.stdout

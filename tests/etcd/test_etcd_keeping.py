@@ -22,7 +22,8 @@ def test_a_place_that_was_due_and_is_claimed_in_time_is_not_given_up(etcd: EtcdC
             bid = bid_of("due", ttl_s=60)
             first = await store.claim(bid)
             assert isinstance(first, Grant)
-            place = store._places["due", bid.holder]
+            place = store._places.find(bid)
+            assert place is not None
             proxy.hold_requests()
             claim = asyncio.create_task(store.claim(bid))
             await until(lambda: place.busy is not None)

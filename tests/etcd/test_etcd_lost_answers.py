@@ -132,7 +132,8 @@ def test_a_bid_that_claims_while_its_place_is_given_up_stands_anew_and_can_leave
             assert isinstance(first, Grant)
             proxy.hold_requests()
             clock.ahead_ns += 2 * bid.ttl_ns  # Its holder has not asked for longer than its lease would have lasted.
-            place = store._places["given up", bid.holder]
+            place = store._places.find(bid)
+            assert place is not None
             await until(lambda: place.busy is not None)
             claim = asyncio.create_task(store.claim(bid))
             await asyncio.sleep(0)

@@ -155,3 +155,15 @@ async def test_a_plugin_that_takes_longer_than_one_request_serves_the_next(tmp_p
         async with api.client(plugin, timeout_s=LIMIT_S) as patient:
             assert await patient.get(LEASES, operation="look")
     assert await plugin.headers() == {"Authorization": "Bearer late"}
+
+
+async def test_a_plugin_for_whose_end_no_thread_can_wait_is_one_that_cannot_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def without_threads(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "subprocess_exec", without_threads)
+    async with stub() as api, api.client(Plugin(sys.executable, [], {}, "v1")) as client:
+        with pytest.raises(Refused, match=r"cannot be started \(can't start new thread\)"):
+            await client.get(LEASES, operation="look")

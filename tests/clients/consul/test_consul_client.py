@@ -168,7 +168,7 @@ def test_more_requests_than_an_agent_takes_at_once_are_sent_one_after_the_other(
 def test_a_request_that_finds_no_room_in_time_was_certainly_not_sent() -> None:
     async def story() -> None:
         silent = Consul(*(None for _ in range(300)))
-        async with asking(silent, query="?timeout=0.5") as client:
+        async with asking(silent, query="?timeout=2") as client:
             answers = await asyncio.gather(*(client.leader() for _ in range(300)), return_exceptions=True)
         assert {type(answer) for answer in answers} == {OutcomeUnknown, Unreachable}
         no_room = [answer for answer in answers if "under way already" in str(answer)]
