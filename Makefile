@@ -1,8 +1,8 @@
 # Every target works on a fresh clone by itself: the stamp rule below makes .venv and installs the package into it.
 
 PYTHON ?= python3
-# Two more than a small machine has cores: tests of engines wait for leases to end for more than half of their time.
-JOBS ?= 4
+# Four more than there are cores: tests of engines wait for leases to end for more than half of their time.
+JOBS ?= $(shell expr 4 + $$(getconf _NPROCESSORS_ONLN))
 SEEDS ?= 5000
 # Tests start hundreds of processes: each would compile what it imports of tenure, up to a third of its work.
 unexport PYTHONDONTWRITEBYTECODE
