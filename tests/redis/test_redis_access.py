@@ -102,7 +102,7 @@ def test_tls_at_a_port_without_it_and_the_wrong_kind_of_server(server: RedisClus
         assert "write redis+sentinel:// instead" in refusal(f"{encrypted}?ca={tls.ca}")
         assert "that is a Sentinel" in refusal(f"redis://{sentinels.nodes[0].endpoint}")
         assert "knows of no primary nobody" in refusal(f"redis+sentinel://{sentinels.nodes[0].endpoint}/nobody")
-    with RedisCluster(options=("cluster-enabled yes",)) as sharded:
+    with RedisCluster(sharded=True) as sharded:
         assert "that is a Redis Cluster" in refusal(sharded.url)
 
 

@@ -16,11 +16,11 @@ class RedisCluster(Cluster):
     """``size`` servers of Redis: the first is the primary and the others its replicas, or each by itself if ``independent``.
 
     They write everything down before they answer (``appendfsync always``) unless ``persistent`` is false. ``password`` is that of the user ``default``;
-    ``options`` are further lines of redis.conf. Who is primary may change: ``RedisSentinels`` see to that, or a test.
+    ``options`` are further lines of redis.conf. Who is primary may change: ``RedisSentinels`` see to that, or a test. ``sharded``: each is a node of a
+    Redis Cluster (7.0 or newer) that has not met any other.
     """
 
     engine = "redis"
-    ports_per_node = 1
 
     def __init__(  # noqa: PLR0913  (each by its name)
         self,
@@ -33,9 +33,11 @@ class RedisCluster(Cluster):
         independent: bool = False,
         password: str = "",
         persistent: bool = True,
+        sharded: bool = False,
         options: Sequence[str] = (),
     ) -> None:
         super().__init__(size, binary, host, isolated, options)
+        self.sharded, self.ports_per_node = sharded, 2 if sharded else 1
         self.tls, self.independent, self.password, self.persistent = tls, independent, password, persistent
         self.scheme = "redis" if tls is None else "rediss"
 
@@ -91,6 +93,9 @@ class RedisCluster(Cluster):
             "repl-diskless-sync yes",
             "repl-diskless-sync-delay 0",  # As shipped a first replica waits for five seconds, in case there is another.
         ]
+        if self.sharded:
+            # Its nodes talk at a port that is 10,000 higher if none is said, which is one that the kernel gives to outgoing connections.
+            lines += ["cluster-enabled yes", f"cluster-port {node.ports[1]}"]
         if self.password:
             lines += [f"requirepass {self.password}", f"masterauth {self.password}"]
         if not self.independent and node is not self.nodes[0]:
