@@ -72,8 +72,8 @@ class Leases(SharedLeases[Place, Lease]):
         self.ended_count += 1
 
 
-def place_in(election: str) -> Place:
-    return Place(Bid(election, Holder.fresh(), 1, TTL_NS))
+def place_in(election: str, ttl_ns: int = TTL_NS) -> Place:
+    return Place(Bid(election, Holder.fresh(), 1, ttl_ns))
 
 
 def play(story: Callable[[Leases, LeapingClock], Awaitable[None]]) -> None:

@@ -4,10 +4,11 @@ The seat (office thread) says seal, start, stop; the sitting does so where the u
 loop and a plain thread do alike stands here; how each waits and stops stands in ``on_loop`` and ``on_thread``.
 """
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tenure.clients.upkeep import failure_of
 from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed, Tick
 from tenure.errors import ConfigError, OutcomeUnknown, Reason, StaleToken, TenureOver, UnverifiedToken, redact
 from tenure.facts import kinds as facts
@@ -243,12 +244,3 @@ def wait_seconds(timeout: Seconds | None) -> float | None:
 def tenure_over(term: Term) -> TenureOver:
     """Return what to raise for a tenure that ended before its body did."""
     return TenureOver(term.token, term.reason or Reason.LAPSED)
-
-
-async def failure_of(call: Awaitable[object]) -> Exception | None:
-    """Await what the user wrote. The one place where any exception is caught: a sink, or a ``prepare``, may raise what it likes."""
-    try:
-        await call
-    except Exception as error:  # noqa: BLE001
-        return error
-    return None

@@ -10,11 +10,12 @@ from typing import Final, TypeVar
 
 import anyio
 
+from tenure.clients.upkeep import failure_of
 from tenure.errors import ConfigError, Reason, TenureOver
 from tenure.office.desk import Desk
 from tenure.office.eligibility import Question
 from tenure.office.on_loop import LoopSitting
-from tenure.office.sitting import Sitting, failure_of, tenure_over
+from tenure.office.sitting import Sitting, tenure_over
 from tenure.office.tenure import Tenure
 from tenure.office.term import Term
 from tenure.sinks.base import Sink

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from tenure.apps.history.reading import read_history
 from tenure.apps.history.recorder import Recorder, keep
+from tenure.clients.upkeep import failure_of, keep_up
 from tenure.election import Election
-from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError, TenureError, Unreachable, redact
+from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError, TenureError, Unreachable
 from tenure.facts import subscribe
 from tenure.facts.kinds import Fact, as_json
 from tenure.metrics import Prometheus
@@ -110,7 +111,7 @@ class Sidecar:
         if self.unreached is None:
             self._begin()
         else:
-            self._reaching = asyncio.create_task(_kept_up(self._reach))
+            self._reaching = keep_up(self._reach, "reaching the store")
 
     def _begin(self) -> None:
         """Do all that needs the store."""
@@ -140,7 +141,7 @@ class Sidecar:
             self.view.trouble = str(self.unreached)
             self._looked()
             await asyncio.sleep(_AGAIN_AFTER_S)
-            failure = await _failure_of(self._try())
+            failure = await failure_of(self._try())
             if failure is None:
                 return
             self.unreached = _unreached(failure, self.board.address)
@@ -159,7 +160,9 @@ class Sidecar:
         _LOG.warning("the store was reached: %s", store.store.address)
 
     def _run(self, *forever: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._tasks += [asyncio.create_task(_kept_up(one)) for one in forever]
+        # What is shown comes from others: records, names, addresses. One of them that nobody has thought of must not have the page
+        # stand still, and look as if nothing happened any more.
+        self._tasks += [keep_up(one, f"a task of the sidecar ({one.__name__})") for one in forever]
 
     def check_reached(self) -> None:
         """Return if the store is there to be asked; raises Fault."""
@@ -259,14 +262,6 @@ class Sidecar:
                     self.hub.publish("board", changes, None)
 
 
-async def _failure_of(attempt: Coroutine[Any, Any, None]) -> BaseException | None:
-    """Return what it raised, whatever that is; None: nothing. Of those who run here nobody else would notice that they have ended.
-
-    A system that has no thread left, or no file, raises what no store speaks of, and has some again a moment later.
-    """
-    return (await asyncio.gather(attempt, return_exceptions=True))[0]
-
-
 def _unreached(error: BaseException, address: str) -> StoreError:
     """Return what keeps a store from being used, as those are told who ask for it."""
     match error:
@@ -276,20 +271,3 @@ def _unreached(error: BaseException, address: str) -> StoreError:
             return Refused(address, "open", f"{error.setting} {error.rule}")
         case _:
             return Unreachable(address, "open", repr(error))
-
-
-async def _kept_up(forever: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run what ends by being cancelled, which is no failure. One that fails is begun anew.
-
-    What is shown comes from others: records, names, addresses. One of them that nobody has thought of would otherwise have the page
-    stand still, and look as if nothing happened any more.
-    """
-    try:
-        while True:
-            failure = await _failure_of(forever())
-            if failure is None:
-                return
-            _LOG.error("%s has failed, and is begun anew: %s", forever.__name__, redact(repr(failure)))
-            await asyncio.sleep(_AGAIN_AFTER_S)
-    except asyncio.CancelledError:
-        return

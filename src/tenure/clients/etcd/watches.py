@@ -22,6 +22,7 @@ from tenure.clients.etcd.link import Link
 from tenure.clients.etcd.messages import Range, WatchAnswer
 from tenure.clients.etcd.stream import Lost, NotSent, Said, Stream
 from tenure.clients.etcd.transport import Connection
+from tenure.clients.upkeep import keep_up
 from tenure.errors import Refused, StoreError
 
 _PATH = "/etcdserverpb.Watch/Watch"
@@ -72,7 +73,7 @@ class Watches:
         if self._opened is not None:
             self._arm([wait])
         elif self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._keep_open())
+            self._task = keep_up(self._keep_open, "the watch stream of etcd")
         try:
             await wait.woken
         finally:

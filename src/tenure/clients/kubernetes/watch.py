@@ -14,10 +14,12 @@ import json
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Final
 
 from tenure.clients.kubernetes.client import KubernetesClient, Object
 from tenure.clients.kubernetes.failures import GONE, Gone
+from tenure.clients.upkeep import keep_up
 from tenure.errors import OutcomeUnknown, StoreError
 
 _LOG: Final = logging.getLogger("tenure")
@@ -60,7 +62,7 @@ class Watch:
             self._begun = asyncio.get_running_loop().create_future()
             # Who asked may be gone by then, and nobody else would look at why it failed.
             self._begun.add_done_callback(lambda begun: begun.cancelled() or begun.exception())
-            self._task = asyncio.create_task(self._run(self._begun))
+            self._task = self._kept_up(self._begun)
         assert self._begun is not None
         await asyncio.shield(self._begun)
 
@@ -69,13 +71,16 @@ class Watch:
         if self._task is not None and self._begun is not None and self._begun.done() and self._version:
             self._version = ""
             self._task.cancel()
-            self._task = asyncio.create_task(self._run(self._begun))
+            self._task = self._kept_up(self._begun)
 
     async def end(self) -> None:
         """Stop listening."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    def _kept_up(self, begun: "asyncio.Future[None]") -> "asyncio.Task[None]":
+        return keep_up(partial(self._run, begun), f"the watch of {self._path}")
 
     async def _run(self, begun: "asyncio.Future[None]") -> None:
         clock, failure_count, told = asyncio.get_running_loop().time, 0, False

@@ -7,8 +7,10 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tenure.clients.upkeep import keep_up
 from tenure.errors import StoreError
 from tenure.stores.postgresql.faults import FAULTS
 from tenure.stores.sql.lookout import Lookout
@@ -40,7 +42,7 @@ class Listening:
     async def begin(self, lookout: Lookout) -> None:
         """Listen, and return once it is known whether that works."""
         if self._task is None:
-            self._task = asyncio.create_task(self._keep(lookout))
+            self._task = keep_up(partial(self._keep, lookout), "listening to PostgreSQL")
         await self._tried.wait()
 
     async def end(self) -> None:
@@ -53,7 +55,7 @@ class Listening:
 
     async def _keep(self, lookout: Lookout) -> None:
         while True:
-            connection = None
+            connection, again_s = None, 0.0
             try:
                 async with asyncio.timeout(_AGAIN_S):
                     connection = await self._connect()
@@ -63,14 +65,16 @@ class Listening:
                     lookout.hear_of_all()  # Something may have happened while nobody listened.
                     await self._until_it_dies(connection)
                 else:
-                    await asyncio.sleep(10 * _AGAIN_S)  # There is a pooler between. It may be taken away one day.
+                    again_s = 10 * _AGAIN_S  # There is a pooler between. It may be taken away one day.
             except (StoreError, *FAULTS):
-                self.works = False if self.works is None else self.works
-                self._tried.set()
-                await asyncio.sleep(_AGAIN_S)
+                again_s = _AGAIN_S
             finally:
+                # Also after what nobody has foreseen: who waits to hear whether it works goes on without it.
+                self.works = bool(self.works)
+                self._tried.set()
                 if connection is not None:
                     connection.terminate()
+            await asyncio.sleep(again_s)
 
     async def _try_out(self, connection: "asyncpg.Connection[Any]", lookout: Lookout) -> None:
         def hear(_: object, __: int, ___: str, payload: object) -> None:

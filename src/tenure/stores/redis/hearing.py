@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tenure.clients.redis.client import RedisClient
 from tenure.clients.redis.resp import Fault, Reply
+from tenure.clients.upkeep import keep_up
 from tenure.errors import StoreError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Hearing:
         """Listen to ``channel`` until ``unwant`` was called as often."""
         self._wanted[channel] = self._wanted.get(channel, 0) + 1
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = keep_up(self._run, "listening to Redis")
         elif self._wanted[channel] == 1 and self._link is not None:
             self._link.send("SUBSCRIBE", channel)
 

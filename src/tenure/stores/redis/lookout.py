@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from tenure.clients.upkeep import keep_up
 from tenure.errors import StoreError
 
 # Looks per ttl, for the shortest ttl of those who wait; and what that comes to at most, for long ones.
@@ -42,7 +43,7 @@ class Lookout:
         self._waiting[future] = election, ttl_s
         self.nudge()
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = keep_up(self._run, "looking for offices that are free")
         try:
             await future
         finally:

@@ -17,8 +17,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from tenure.clients.upkeep import keep_up
 from tenure.clock import Clock
 from tenure.errors import StoreError, Unreachable
 from tenure.model import Bid, Grant
@@ -165,7 +167,7 @@ class SharedLeases(ABC, Generic[P, L]):
         place.lease = lease
         lease.places[place.bid.election] = place
         if lease.keeper is None or lease.keeper.done():
-            lease.keeper = asyncio.create_task(self._keep(lease))
+            lease.keeper = keep_up(partial(self._keep, lease), "the keeper of a lease")
             self._keepers.add(lease.keeper)
             lease.keeper.add_done_callback(self._keepers.discard)
 

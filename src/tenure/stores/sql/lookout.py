@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from tenure.clients.upkeep import keep_up
 from tenure.errors import StoreError
 
 _LEAST_S: Final = 0.005  # between two looks
@@ -38,7 +39,7 @@ class Lookout:
         waiting.add(told)
         self._news.set()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look())
+            self._task = keep_up(self._look, "looking for offices that are free")
         try:
             await told
         finally:
