@@ -130,6 +130,7 @@ async def test_a_subscription_of_redis_is_tried_again() -> None:
     hearing = Hearing(cast("RedisClient", odd), lambda _: None, lambda: None)
     hearing.want("channel")
     await asyncio.wait_for(odd.again.wait(), 30)
+    assert odd.count == 2
     await hearing.close()
 
 
@@ -172,4 +173,5 @@ async def test_a_lease_is_kept_alive_though_looking_after_it_has_failed() -> Non
     leases.let.set()
     await leases.take(place_in("x", ttl_ns=60_000_000))
     await asyncio.wait_for(odd.again.wait(), 30)
+    assert odd.count == 2
     await leases.close()
