@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tenure.clients.etcd.client import EtcdClient
 from tenure.errors import Refused
 from tenure.testing.engines import Binary, EtcdCluster
-from tests.clients.etcd.etcd_client_rig import armed, client_of, delete, fresh_key, get, play, put, until
+from tests.clients.etcd.etcd_client_rig import Forwarder, armed, client_of, delete, fresh_key, get, play, put, until
 
 PASSWORD = "swordfish-17"
 
@@ -160,5 +160,29 @@ def test_a_wait_outlives_its_token(signed: EtcdCluster) -> None:
             await delete(client, first)
             await delete(client, second)
             await asyncio.gather(old, new)
+
+    play(story())
+
+
+def test_a_wait_outlives_every_one_of_its_tokens(signed: EtcdCluster) -> None:
+    async def story() -> None:
+        async with (
+            Forwarder(signed.endpoints[0]) as way,
+            EtcdClient([way.endpoint], address=signed.url, user="ada", password=PASSWORD) as client,
+            ada(signed) as other,
+        ):
+            key = fresh_key()
+            revision = await put(client, key)
+            wait = asyncio.create_task(client.deleted(key, revision))
+            await armed(client)
+            for number in range(3):
+                await asyncio.to_thread(as_root, signed, "role", "add", f"one-more-{number}")
+                await way.hang_up()
+                await armed(client, 0)
+                await way.listen()
+                await until(lambda: len(client._watches._armed) == 1 or wait.done())
+                assert not wait.done()
+            await delete(other, key)
+            await wait
 
     play(story())

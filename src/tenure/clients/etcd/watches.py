@@ -41,7 +41,7 @@ class _Wait:
         self.key, self.start_revision = key, start_revision
         self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.watch_id: int | None = None
-        self.denied = False  # once: then the token was old; twice: then it is the user who may not
+        self.denied = False  # once since it was armed: then the token was old; twice: then it is the user who may not
 
     def wake(self, error: StoreError | None = None) -> None:
         if self.woken.done():
@@ -169,7 +169,7 @@ class Watches:
             if wait is not None:
                 self._heard_cancelled(wait, answer)
         elif answer.created and wait is not None:
-            wait.watch_id = answer.watch_id
+            wait.watch_id, wait.denied = answer.watch_id, False
             self._armed[answer.watch_id] = wait
             if wait not in self._waits:
                 self._disarm(wait)  # It was given up before etcd had heard of it.
