@@ -71,12 +71,22 @@ def test_a_png_has_every_colour_of_the_drawing_at_twice_its_size() -> None:
     "plan",
     [
         planned(timing_of(heartbeat=0.01), rto_s=1e6),
+        planned(timing_of(heartbeat=0.05), rto_s=1e9),
+        planned(timing_of(heartbeat=86_400), rto_s=1e9, warm_s=1e9),
         planned(timing_of(heartbeat=3600), rto_s=0.5),
         planned(timing_of(), elect_s=0, load_s=0, warm_s=0, discover_s=0),
         planned(timing_of(misses=100), disturbed=Disturbed.by_profile("cross-region")),
         planned(timing_of(heartbeat=300), disturbed=Disturbed.by_profile("lan")),
     ],
-    ids=["short", "long", "detect alone", "many misses", "nothing to see"],
+    ids=[
+        "short",
+        "an RTO of thirty years",
+        "parts of as many",
+        "long",
+        "detect alone",
+        "many misses",
+        "nothing to see",
+    ],
 )
 def test_any_plan_can_be_drawn_and_its_words_are_on_the_page(plan: Plan) -> None:
     drawing = drawing_of(plan)

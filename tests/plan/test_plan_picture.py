@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tenure.cli.plan_picture import ASCII, BLOCKS, Marks, bars, curve
-from tenure.plan.whole import Plan, planned, timing_of
+from tenure.plan.whole import Disturbed, Plan, planned, timing_of
 
 WIDTH = 80
 LABEL = 16  # letters before the picture itself
@@ -32,6 +32,27 @@ def test_the_budget_of_the_design_is_drawn_to_scale_and_the_rto_is_marked() -> N
     assert lines[-1].strip() == "RTO 30 s"
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        planned(timing_of(heartbeat=0.125), rto_s=3),
+        planned(timing_of(heartbeat=0.0125), load_s=0, warm_s=0, discover_s=0.0001),
+        planned(timing_of(heartbeat=3000), warm_s=123_456),
+    ],
+    ids=["three digits behind the point", "four of the total", "an hour and more"],
+)
+def test_every_bar_begins_where_the_one_before_ends_however_long_the_numbers_are(plan: Plan) -> None:
+    lines = drawn(plan)
+    parts = [line.index("█") for line in lines[:5] if "█" in line]
+    ends = [line.rindex("█") + 1 for line in lines[:6] if "█" in line]
+    assert lines[5].index("█") == parts[0], "the total begins with the first part"
+    # A part that is too short for a column has one all the same.
+    assert all(0 <= end - begin <= 1 for begin, end in zip(parts[1:], ends[:-2], strict=True))
+    limits = {line.index("┊") for line in lines[:6] if "┊" in line}
+    assert len(limits) <= 1
+    assert max(map(len, lines)) <= WIDTH
+
+
 def test_an_rto_that_is_missed_is_marked_within_the_bars() -> None:
     cells = [line[LABEL:] for line in drawn(planned(timing_of(), rto_s=5), ASCII)[:6]]
     second = (WIDTH - LABEL - 1) / 29
@@ -55,6 +76,14 @@ def test_the_curve_falls_and_the_point_that_was_chosen_is_in_the_middle_of_it(he
     assert axis.strip() == "└" + "─" * room
     missed_s = [float(word) for word in scale.split() if word != "s"]
     assert missed_s == pytest.approx([3 * heartbeat_s / 4, 3 * heartbeat_s, 12 * heartbeat_s], rel=0.01)
+
+
+def test_the_axis_of_the_curve_is_straight_however_many_an_hour_there_are() -> None:
+    plan = planned(timing_of(heartbeat=0.001), disturbed=Disturbed.by_profile("cross-region"))
+    *rows, axis, _ = curve(plan.points, plan.chosen, WIDTH, BLOCKS)
+    assert "1372900 an hour" in rows[4]
+    assert {row.index("│") for row in rows} == {axis.index("└")}
+    assert len(axis) <= WIDTH
 
 
 def test_what_is_rarer_than_anybody_can_know_is_said_and_not_drawn() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import count, takewhile
 from typing import Final
 
 from tenure.plan.budget import Budget
@@ -119,12 +120,13 @@ def _ticks(longest_s: float) -> Iterator[float]:
 
 
 def _round_numbers() -> Iterator[float]:
-    for power in range(-3, 8):
+    """Without an end: how long an RTO may be is for others to say."""
+    for power in count(-3):
         for digit in (1, 2, 5):
             yield digit * 10.0**power
 
 
 def _log_ticks(from_s: float, to_s: float) -> Iterator[float]:
-    for number in _round_numbers():
-        if from_s <= number * 1.0001 and number <= to_s * 1.0001:
+    for number in takewhile(lambda number: number <= to_s * 1.0001, _round_numbers()):
+        if from_s <= number * 1.0001:
             yield round(number, 6)
