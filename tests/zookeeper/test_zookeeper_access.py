@@ -9,11 +9,23 @@ import pytest
 
 from tenure.clients.zookeeper.wire import Acl, create
 from tenure.errors import ConfigError, Refused, TenureError, Unreachable
+from tenure.model import Wait
 from tenure.stores.examining import Level
 from tenure.stores.zookeeper import from_url
 from tenure.testing.engines import Tls, ZooKeeperEnsemble
 from tests.sharing import TICK_MS
-from tests.zookeeper.zookeeper_rig import TTL_NS, bid, children_of, operator, waits, wins
+from tests.zookeeper.zookeeper_rig import (
+    TTL_NS,
+    bid,
+    children_of,
+    claimed,
+    operator,
+    renewed,
+    session_of,
+    takes_over,
+    waits,
+    wins,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -149,6 +161,23 @@ async def test_sasl_tells_who_we_are(sasl_ensemble: ZooKeeperEnsemble) -> None:
     told = await why_not(as_user(sasl_ensemble.url, "ada", "wrong-secret"), sasl="DIGEST-MD5")
     assert "did not accept user and password" in told
     assert "secret" not in told
+
+
+@pytest.mark.parametrize("options", [{}, {"sasl": "DIGEST-MD5"}], ids=["digest", "DIGEST-MD5"])
+async def test_a_user_is_still_known_after_its_connection_broke(
+    sasl_ensemble: ZooKeeperEnsemble, options: dict[str, str]
+) -> None:
+    url = as_user(sasl_ensemble.url, "ada", "sesame")
+    async with from_url(url, **options) as one, from_url(url, **options) as two:
+        grant, wait = await wins(one, bid("access/broken")), await waits(two, bid("access/broken"))
+        for _ in range(3):
+            for session in (session_of(one, grant.bid), session_of(two, wait.bid)):
+                assert session._link is not None
+                session._link.abort("cut by hand")
+            assert await renewed(one, grant) == grant
+            assert isinstance(await claimed(two, wait.bid), Wait)
+        await one.release(grant.bid)
+        assert (await takes_over(two, wait)).token > grant.token
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from anyio import to_thread
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tenure.clients.zookeeper import Fault
+from tenure.clients.zookeeper import Code, Fault
 from tenure.clients.zookeeper.paths import make_path
 from tenure.clients.zookeeper.wire import ANYBODY, check, create, delete, get_children, get_data, set_data, sync
 from tenure.errors import OutcomeUnknown, Refused, StaleToken, Unreachable
@@ -150,3 +150,33 @@ async def test_a_fence_that_holds_no_number_is_said_to_be_broken(newest: ZooKeep
         await session.ask(set_data(sink.guard(term("broken", 1)).rpartition("/")[0], b"many"))
         with pytest.raises(Refused, match="mend it"):
             await sink.seal("broken", Token(2))
+
+
+async def test_a_fence_that_a_user_made_is_closed_to_all_others(newest: ZooKeeperEnsemble) -> None:
+    # The nodes above all fences belong to whoever came first, so the user has a place of its own.
+    url = f"{newest.url}/sink-closed"
+    async with (
+        ZooKeeperSink(url.replace("://", "://ada:sesame@")) as ada,
+        ZooKeeperSink(url) as anybody,
+        operator(newest.url) as session,
+    ):
+        await ada.seal("closed", Token(5))
+        mark = ada.guard(term("closed", 5))
+        fence = mark.rpartition("/")[0]
+        for attempt in (
+            get_data(fence),
+            set_data(fence, b"9"),
+            create(f"{fence}/9", b"", ANYBODY),
+            delete(mark),
+            set_data(mark, b""),
+            create(f"{fence}-too", b"", ANYBODY),
+        ):
+            with pytest.raises(Fault) as refused:
+                await session.ask(attempt)
+            assert refused.value.code == Code.NO_AUTH
+        with pytest.raises(Refused, match="the ACL of a node refuses us"):
+            await anybody.seal("closed", Token(9))
+        with pytest.raises(Refused, match="the ACL of a node refuses us"):
+            await anybody.bind(term("closed", 9)).create("/sink-forged")
+        await ada.bind(term("closed", 5)).create("/sink-allowed")
+        await ada.seal("closed", Token(6))
