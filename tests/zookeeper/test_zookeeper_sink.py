@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,7 +14,17 @@ from kazoo.exceptions import NoNodeError
 
 from tenure.clients.zookeeper import Code, Fault
 from tenure.clients.zookeeper.paths import make_path
-from tenure.clients.zookeeper.wire import ANYBODY, check, create, delete, get_children, get_data, set_data, sync
+from tenure.clients.zookeeper.wire import (
+    ANYBODY,
+    Request,
+    check,
+    create,
+    delete,
+    get_children,
+    get_data,
+    set_data,
+    sync,
+)
 from tenure.errors import OutcomeUnknown, Refused, StaleToken, Unreachable
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
@@ -163,14 +174,15 @@ async def test_a_fence_that_a_user_made_is_closed_to_all_others(newest: ZooKeepe
         await ada.seal("closed", Token(5))
         mark = ada.guard(term("closed", 5))
         fence = mark.rpartition("/")[0]
-        for attempt in (
+        attempts: tuple[Request[Any], ...] = (
             get_data(fence),
             set_data(fence, b"9"),
             create(f"{fence}/9", b"", ANYBODY),
             delete(mark),
             set_data(mark, b""),
             create(f"{fence}-too", b"", ANYBODY),
-        ):
+        )
+        for attempt in attempts:
             with pytest.raises(Fault) as refused:
                 await session.ask(attempt)
             assert refused.value.code == Code.NO_AUTH
