@@ -38,13 +38,15 @@ class Odd:
     address = "engine://here"
     about = None
 
-    def __init__(self, then: Callable[..., Awaitable[Any]] | None = None) -> None:
-        self.count, self.again, self._then = 0, asyncio.Event(), then
+    def __init__(
+        self, then: Callable[..., Awaitable[Any]] | None = None, first: type[BaseException] = KeyError
+    ) -> None:
+        self.count, self.again, self._then, self._first = 0, asyncio.Event(), then, first
 
     async def ask(self, *what: Any, **how: Any) -> Any:
         self.count += 1
         if self.count == 1:
-            raise KeyError("token=hunter2")
+            raise self._first("token=hunter2")
         self.again.set()
         if self._then is not None:
             return await self._then(*what, **how)
@@ -154,8 +156,9 @@ async def test_a_watch_of_etcd_is_opened_again() -> None:
     await watches.close()
 
 
-async def test_a_watch_of_kubernetes_is_begun_again() -> None:
-    odd = Odd()
+@pytest.mark.parametrize("first", [KeyError, asyncio.CancelledError], ids=["an error", "what was cancelled elsewhere"])
+async def test_a_watch_of_kubernetes_is_begun_again(first: type[BaseException]) -> None:
+    odd = Odd(first=first)
     watch = Watch(cast("KubernetesClient", odd), "/leases", lambda _, __: None, lambda: None)
     with pytest.raises(Unreachable):  # the second answer, which is one that a store speaks of
         await asyncio.wait_for(watch.begin(), 30)

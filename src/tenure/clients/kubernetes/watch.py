@@ -75,8 +75,9 @@ class Watch:
 
     async def end(self) -> None:
         """Stop listening."""
-        if self._task is not None:
+        if self._task is not None and self._begun is not None:
             self._task.cancel()
+            self._begun.cancel()
             await asyncio.wait([self._task])
 
     def _kept_up(self, begun: "asyncio.Future[None]") -> "asyncio.Task[None]":
@@ -95,9 +96,6 @@ class Watch:
                     begun.set_exception(error)
                     return
                 failed = error
-            except asyncio.CancelledError:
-                begun.cancel()
-                raise
             if self._since_s is not None and clock() - self._since_s > _LASTED_S:
                 failure_count, told = 0, False
             # Also a watch that ended by itself: one that ends at once every time must not become a loop.
