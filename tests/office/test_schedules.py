@@ -17,7 +17,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, TenureOver, Unreachable
 from tenure.facts import subscribe
 from tenure.facts.kinds import Elected, Fact
 from tenure.lock import Lock
-from tenure.model import Ended, Grant, Token
+from tenure.model import Bid, Ended, Grant, Token, Wait
 from tenure.office.on_loop import LoopSitting
 from tenure.office.sitting import Letter
 from tenure.office.tenure import Tenure
@@ -91,6 +91,42 @@ def test_a_standby_whose_loop_is_blocked_keeps_nobody_from_the_office(on: On) ->
             async with Election(MemoryStore(engine), "x", ttl=4).once() as term:
                 assert term.valid
                 assert not over.is_set()
+        over.set()
+        await anyio.to_thread.run_sync(stuck.join)
+
+    on(test)
+
+
+def test_an_office_that_was_taken_for_a_loop_that_is_blocked_since_is_given_up(on: On) -> None:
+    engine, asked, blocked, over = MemoryEngine(), threading.Event(), threading.Event(), threading.Event()
+
+    class GrantsTheBlocked(MemoryStore):
+        """Its first answer comes when whoever asked can do nothing any more."""
+
+        async def claim(self, bid: Bid) -> Grant | Wait:
+            asked.set()
+            await asyncio.to_thread(blocked.wait)
+            return await super().claim(bid)
+
+    async def stand_and_block() -> None:
+        async def body(_: Tenure) -> None:
+            pass
+
+        standing = asyncio.ensure_future(Election(GrantsTheBlocked(engine), "x", ttl=1).lead(body))
+        while not asked.is_set():
+            await asyncio.sleep(0.001)
+        blocked.set()
+        over.wait(60)
+        await standing
+
+    async def test() -> None:
+        stuck = threading.Thread(target=lambda: asyncio.run(stand_and_block()))
+        stuck.start()
+        while engine.read("x", now()) is None:
+            await anyio.sleep(0.001)
+        with anyio.fail_after(30):
+            async with Election(MemoryStore(engine), "x", ttl=4).once() as term:
+                assert (term.token, over.is_set()) == (2, False)
         over.set()
         await anyio.to_thread.run_sync(stuck.join)
 
