@@ -58,8 +58,9 @@ class Examined:
     def of(self, subject: str) -> list[tuple[str, str]]:
         return [(one["level"], one["detail"]) for one in self.findings if one["subject"] == subject]
 
-    def levels(self, *subjects: str) -> set[str]:
-        return {level for subject in subjects for level, _ in self.of(subject)}
+    def levels(self, subject: str) -> set[str]:
+        """What was found of it; nothing, if it was not looked at."""
+        return {level for level, _ in self.of(subject)}
 
     def not_good(self) -> set[tuple[str, str]]:
         return {(one["level"], one["subject"]) for one in self.findings if one["level"] != "good"}
@@ -155,7 +156,10 @@ def test_a_healthy_etcd_is_found_so_and_the_trial_leaves_nothing_in_it(desk: Des
     assert examined.of("alarms") == [("good", "none")]
     assert examined.of("lease") == [("good", "the engine gives 2 s or more, so a ttl of 8 s is kept")]
     assert len(examined.of("latency")) == 3
-    assert examined.levels("space", "clock", "encryption", "office", "promise") == {"good"}
+    for subject in ("space", "clock", "encryption", "office", "promise"):
+        assert examined.levels(subject) == {"good"}, subject
+    assert len(examined.of("promise")) == 6
+    assert ("good", "tokens come from the create revision of the holder's own key") in examined.of("promise")
     assert etcd.ctl("get", "tenure-doctor", "--prefix", "--keys-only").strip() == ""
 
 
@@ -268,7 +272,10 @@ def test_a_healthy_zookeeper_is_found_so_and_the_trial_leaves_nothing_in_it(
     assert examined.of("leader") == [("good", zookeeper.leader().endpoint)]
     assert re.fullmatch(r"the engine's clock is 0\.\d s (ahead of|behind) ours", examined.of("clock")[0][1])
     assert len(examined.of("latency")) == 2
-    assert examined.levels("encryption", "office", "promise") == {"good"}
+    for subject in ("clock", "encryption", "office", "promise"):
+        assert examined.levels(subject) == {"good"}, subject
+    assert len(examined.of("promise")) == 6
+    assert any("czxid" in promise for _, promise in examined.of("promise"))
     assert json.loads(desk.run("status", "--store", f"{zookeeper.url}/doctored", "--json").stdout)["elections"] == []
 
 
