@@ -98,16 +98,26 @@ async def test_what_is_sent_after_the_end_is_turned_away_and_what_was_sent_befor
             await worker.call(READ, "e")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_a_mistake_of_ours_that_ends_the_thread_leaves_nobody_waiting(desk: Desk) -> None:
+async def test_a_mistake_of_ours_leaves_nobody_waiting_and_is_forgotten_with_its_connection(desk: Desk) -> None:
     async with reading(session := MistakenSession(desk)) as (worker, first):
         behind = asyncio.ensure_future(worker.call(READ, "e"))
         await asyncio.sleep(0)
         session.cue.set()
-        with pytest.raises(OutcomeUnknown, match="the thread of the store has ended"):
-            await first
-        with pytest.raises(Unreachable, match="the store is closed"):
+        for asked in (first, behind):
+            with pytest.raises(OutcomeUnknown, match=r"a mistake of ours.*ZeroDivisionError\(\) at test_sqlite_worker"):
+                await asked
+    assert desk.opened_count == 2
+
+
+async def test_a_mistake_in_the_last_batch_does_not_hide_the_wish_to_stop(desk: Desk) -> None:
+    async with reading(session := MistakenSession(desk)) as (worker, _):
+        behind = asyncio.ensure_future(worker.call(READ, "e"))
+        await asyncio.sleep(0)
+        stopped = worker.stop_soon()
+        session.cue.set()
+        with pytest.raises(OutcomeUnknown):
             await behind
+        await stopped
 
 
 async def test_what_could_not_be_tidied_up_is_tried_again_although_nobody_asks_for_anything(desk: Desk) -> None:

@@ -7,7 +7,8 @@ could revive one that ended while we waited for the lock.
 
 import secrets
 import sqlite3
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeVar
 
 from tenure.model import (
     TOKEN_MAX,
@@ -24,6 +25,8 @@ from tenure.model import (
 )
 from tenure.stores.base import ElectionStatus
 from tenure.stores.sqlite.host import Host
+
+T = TypeVar("T")
 
 # A standby that hears nothing claims again within two and a half ttl (``Timing.recheck_after_ns``). It counts as one for
 # an eighth longer, because a claim may be late, and for another eighth, in which a repeated claim is not written down
@@ -83,14 +86,16 @@ class Renewed(NamedTuple):
 
 
 class _Office(NamedTuple):
+    """A row as SQLite returned it, whose columns take values of any type: what is reckoned with is read by ``whole``."""
+
     token: int
     election: str
     host: str
     pid: int
     nonce: str | None  # None: the office is free
-    serial: int
-    since: int
-    expires: int
+    serial: object
+    since: object
+    expires: object
     boot_id: str
     time_namespace: str
     resign_token: int | None
@@ -104,6 +109,28 @@ class _Office(NamedTuple):
     @property
     def incumbent(self) -> Incumbent:
         return Incumbent(self.election, self.holder, Token(self.token), self.advertised)
+
+    def whole(self, column: Literal["serial", "since", "expires"]) -> int:
+        """Return a number of this row. Denied if somebody has written something else there, which nothing can be judged by."""
+        value = getattr(self, column)
+        if isinstance(value, int):
+            return value
+        way_out = "wait for its leader to renew, or set it to 0" if column == "expires" else "set it to 0"
+        raise Denied(
+            f"the file was edited: in the table office, {column} of election {self.election} is {value!r} and must be a whole"
+            f" number: {way_out}"
+        )
+
+
+def _read(rows: Callable[[], T]) -> T:
+    """Return what is in the table office. Denied if a text in it is none."""
+    try:
+        return rows()
+    except sqlite3.OperationalError as error:
+        if hasattr(error, "sqlite_errorcode"):
+            raise
+        # Python's own word, and not SQLite's: nothing is wrong with the file as such, nor with what is asked of other rows.
+        raise Denied(f"the file was edited: in the table office, {error}: delete that row once nobody leads") from None
 
 
 class Engine:
@@ -119,11 +146,13 @@ class Engine:
     def claim(self, bid: Bid, now: int) -> Grant | Wait:
         held = self._holding(bid.election, now)
         if held is not None:
-            if held.holder != bid.holder or bid.serial < held.serial:
-                if held.holder != bid.holder:
-                    self._unrecorded[bid.election, bid.holder] = (bid, now)
+            if held.holder != bid.holder:
+                self._unrecorded[bid.election, bid.holder] = (bid, now)
                 return Wait(bid, held.incumbent)
-            if bid.serial == held.serial:
+            serial = held.whole("serial")
+            if bid.serial < serial:
+                return Wait(bid, held.incumbent)
+            if bid.serial == serial:
                 self._execute("UPDATE office SET expires = ? WHERE token = ?", (now + bid.ttl_ns, held.token))
                 return Grant(bid, Token(held.token))
         holder = bid.holder
@@ -172,12 +201,12 @@ class Engine:
     def expires(self, election: str, now: int) -> int | None:
         """Return when the lease of who holds the office now would end; None: it is free."""
         held = self._holding(election, now)
-        return None if held is None else held.expires
+        return None if held is None else held.whole("expires")
 
-    def turnover(self) -> int:
-        """Return a number that changes whenever an office may have come free before its lease ended."""
+    def turnover(self) -> object:
+        """Return what changes whenever an office may have come free before its lease ended. A number, but for edits by hand."""
         (turnover,) = self._execute("SELECT turnover FROM store").fetchone()
-        return int(turnover)
+        return turnover
 
     def ask_to_resign(self, election: str, now: int) -> Incumbent | None:
         """Leave word for whoever is in office, who finds it at its next renewal; return who that is."""
@@ -222,7 +251,7 @@ class Engine:
         fresh = "SELECT election, host, pid, nonce FROM standby WHERE boot_id = ? AND time_namespace = ? AND fresh_until > ?"
         for election, *holder in self._execute(f"{fresh} ORDER BY host, pid, nonce", (*self._here, now)):
             standbys.setdefault(election, []).append(Holder(*holder))
-        rows = map(_Office._make, self._execute(f"{_OFFICES} ORDER BY election"))
+        rows = map(_Office._make, _read(lambda: self._execute(f"{_OFFICES} ORDER BY election").fetchall()))
         return [self._status(row, tuple(standbys.get(row.election, ())), now) for row in rows]
 
     def write_standbys(self) -> None:
@@ -243,7 +272,8 @@ class Engine:
             row = self._execute(
                 known, (bid.election, holder.nonce, holder.pid, holder.host, self._host.boot_id)
             ).fetchone()
-            if row is not None and row[0] > now + bid.ttl_ns * _STILL_FRESH_EIGHTHS // 8:
+            still_fresh = now + bid.ttl_ns * _STILL_FRESH_EIGHTHS // 8
+            if row is not None and isinstance(row[0], int) and row[0] > still_fresh:
                 del self._unrecorded[key]
         return bool(self._unrecorded)
 
@@ -253,7 +283,7 @@ class Engine:
 
     def _holding(self, election: str, now: int) -> _Office | None:
         """Return the office of ``election`` if somebody holds it at ``now``."""
-        found = self._execute(_OFFICE, (election,)).fetchone()
+        found = _read(lambda: self._execute(_OFFICE, (election,)).fetchone())
         if found is None:
             return None
         row = _Office._make(found)
@@ -264,10 +294,14 @@ class Engine:
                 f"election {election} is held by {row.holder} in another time namespace ({row.time_namespace}, here "
                 f"{self._host.time_namespace}), whose clock cannot be compared: run everything that shares this file in one"
             )
-        return row if now < row.expires else None
+        return row if now < row.whole("expires") else None
 
     def _next_token(self) -> Token:
         (last,) = self._execute("SELECT last_token FROM store").fetchone()
+        if not isinstance(last, int):
+            # Whatever was the last one, it is not below that of any office.
+            rule = "must be a whole number, not below any token of the table office nor any that was ever issued"
+            raise Denied(f"the file was edited: last_token in the table store is {last!r} and {rule}")
         if last >= TOKEN_MAX:
             raise Denied(f"all {TOKEN_MAX} tokens of this file are used up")
         self._execute("UPDATE store SET last_token = ?", (last + 1,))
@@ -283,13 +317,13 @@ class Engine:
 
     def _status(self, row: _Office, standbys: tuple[Holder, ...], now: int) -> ElectionStatus:
         here = row.time_namespace == self._host.time_namespace
-        if row.nonce is None or row.boot_id != self._host.boot_id or (here and now >= row.expires):
+        if row.nonce is None or row.boot_id != self._host.boot_id or (here and now >= row.whole("expires")):
             return ElectionStatus(row.election, None, None, None, resign_asked=False, standbys=standbys)
         return ElectionStatus(
             row.election,
             row.incumbent,
-            held_for_ns=now - row.since if here else None,
-            remaining_ns=row.expires - now if here else None,
+            held_for_ns=now - row.whole("since") if here else None,
+            remaining_ns=row.whole("expires") - now if here else None,
             resign_asked=row.resign_token == row.token,
             standbys=standbys,
         )

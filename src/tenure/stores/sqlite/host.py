@@ -57,7 +57,7 @@ def this_host() -> Host:
         return Host(asked.stdout.decode().strip(), "none")
     try:
         boot_id = _BOOT_ID.read_text().strip()
-    except OSError as error:
+    except (FileNotFoundError, PermissionError) as error:  # Others pass: no descriptor may be left, for a moment.
         rule = f"has no {_BOOT_ID}, so a lease could not be told from one before a reboot ({error.strerror})"
         raise ConfigError("platform", sys.platform, rule) from None
     try:

@@ -61,7 +61,7 @@ class Lookout:
         self.desk = desk
         self.now = clock.now
         self._seen: tuple[int, int] | None = None  # which connection, and the version of the file that it saw
-        self._turnover = -1
+        self._turnover: object = None
         self._log: int | None = None  # a descriptor of our own: SQLite locks other files than the log
         self._log_state = (0, 0)
 
@@ -84,9 +84,10 @@ class Lookout:
         self._close_log()
 
     def _close_log(self) -> None:
-        if self._log is not None:
-            os.close(self._log)
-            self._log = None
+        log, self._log = self._log, None
+        if log is not None:
+            with suppress(OSError):
+                os.close(log)
 
     def _open_log(self) -> None:
         """Get hold of the log that this connection reads. While it is open, nobody deletes the log."""
@@ -135,19 +136,21 @@ class LookoutThread(MessageThread[_Message]):
 
     def watch(self, watch: Watch) -> None:
         if self._thread.ident is None:
-            self._thread.start()
+            self._start(self._lookout.desk.address, "changed")
         self._send((True, watch))
 
     def unwatch(self, watch: Watch) -> None:
         self._send((False, watch))
 
-    def _work(self) -> Reply:
-        while True:
-            stopped = self._listen()
-            if stopped is not None:
-                return stopped
-            if self._watches:
-                self._look()
+    def _turn(self) -> None:
+        self._stopped = self._listen()
+        if self._stopped is None and self._watches:
+            self._look()
+
+    def _recover(self, why: str) -> None:
+        self._lookout.close()
+        # A look changes nothing, so none has an outcome to doubt.
+        self._tell_all(Unreachable(self._lookout.desk.address, "changed", why))
 
     def _close(self) -> None:
         self._lookout.close()
@@ -212,6 +215,9 @@ class LookoutThread(MessageThread[_Message]):
             return
         except TenureError as error:
             self._tell_all(error)
+            return
+        except OSError as error:  # No descriptor is left, say.
+            self._tell_all(Unreachable(self._lookout.desk.address, "changed", str(error)))
             return
         told: list[tuple[Reply, object]] = []
         for name, ends in standing.items():

@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tenure.clock import Clock
-from tenure.errors import Refused, StoreError, TenureError
+from tenure.errors import Refused, TenureError, Unreachable
 from tenure.model import Bid, Conflict, Document, Wait
 from tenure.stores.base import ElectionStatus
 from tenure.stores.sqlite.desk import Desk
@@ -91,6 +91,8 @@ class Session:
             return self._faults(error, requests, committing=False)
         except TenureError as error:  # The file was replaced, or the clock went back: true of all alike.
             return [error for _ in requests]
+        except OSError as error:  # No descriptor is left, say: neither is there a connection.
+            return [Unreachable(self.desk.address, request.operation.name, str(error)) for request in requests]
 
     def tidy(self) -> bool:
         """Do what nobody waits for: record who stands by, and keep the log short. A failure here is nobody's.
@@ -100,7 +102,7 @@ class Session:
         look_at_log = self._transaction_count % _LOOK_AT_LOG_EVERY == 1
         if not (look_at_log or self._somebody_waits):
             return True
-        with suppress(sqlite3.Error, StoreError, OSError), self.desk.at_work("tidy") as (connection, engine):
+        with suppress(sqlite3.Error, TenureError, OSError), self.desk.at_work("tidy") as (connection, engine):
             try:
                 if engine.must_record_standbys():
                     self._sync(connection, False)

@@ -1,12 +1,21 @@
-"""A thread that takes messages from event loops until it is told to stop. However it ends, nobody waits for ever."""
+"""A thread that takes messages from event loops until it is told to stop. However it ends, nobody waits for ever.
 
+It outlives whatever goes wrong in it: every election of its store lives by it, in this process, and none of them would come back.
+"""
+
+import logging
 import queue
 import threading
+import traceback
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Final, Generic, TypeVar
 
+from tenure.errors import Unreachable, redact
 from tenure.stores.sqlite.reply import Reply, give, new_reply
+
+_LOG: Final = logging.getLogger("tenure")
 
 M = TypeVar("M", bound=tuple[object, object])
 
@@ -19,7 +28,9 @@ class MessageThread(ABC, Generic[M]):
 
     def __init__(self, name: str) -> None:
         self._messages: queue.SimpleQueue[M | Reply] = queue.SimpleQueue()  # A reply is the wish that it stops.
+        self._stopped: Reply | None = None  # who has asked for the end
         self._ended = False
+        self._mishap = ""  # what went wrong last
         self._thread = threading.Thread(target=self._run, name=f"tenure-sqlite-{name}", daemon=True)
 
     @property
@@ -40,6 +51,12 @@ class MessageThread(ABC, Generic[M]):
         if self._thread.ident is not None:
             self._thread.join()
 
+    def _start(self, address: str, operation: str) -> None:
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # There may be one later.
+            raise Unreachable(address, operation, f"the system gives no thread: {error}") from None
+
     def _send(self, message: M) -> None:
         self._messages.put(message)
         if self._ended:
@@ -47,9 +64,10 @@ class MessageThread(ABC, Generic[M]):
             self._turn_away(message)
 
     def _run(self) -> None:
-        stopped: Reply | None = None
         try:
-            stopped = self._work()
+            if self._open():
+                while self._stopped is None:
+                    self._outlive_turn()
         finally:
             self._close()
             self._ended = True  # Whoever sends from now on looks here; what was sent before is answered below.
@@ -60,12 +78,31 @@ class MessageThread(ABC, Generic[M]):
                         self._turn_away(message)
                     else:
                         give(message, None)
-            if stopped is not None:
-                give(stopped, None)
+            if self._stopped is not None:
+                give(self._stopped, None)
+
+    def _outlive_turn(self) -> None:
+        try:
+            self._turn()
+        except Exception as error:  # noqa: BLE001  (what nobody has foreseen has no name)
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            mishap = f"{error!r} at {Path(frame.filename).name}:{frame.lineno}"
+            self._recover(f"a mistake of ours, please report it: {mishap}")
+            if mishap != self._mishap:  # Once: one that is repeated for good would fill the log.
+                self._mishap = mishap
+                _LOG.error("%s has failed, and goes on: %s", self._thread.name, redact(mishap))
+
+    def _open(self) -> bool:
+        """Get ready; False if there is nothing to be done."""
+        return True
 
     @abstractmethod
-    def _work(self) -> Reply | None:
-        """Take messages until one is the wish to stop, and return that; None if there is nothing to be done."""
+    def _turn(self) -> None:
+        """Wait for messages and do what there is to be done. One may be the wish to stop, which is kept."""
+
+    @abstractmethod
+    def _recover(self, why: str) -> None:
+        """Close what may be spoilt, and answer whoever a turn has left unanswered."""
 
     @abstractmethod
     def _close(self) -> None:

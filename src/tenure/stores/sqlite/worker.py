@@ -27,7 +27,6 @@ A = TypeVar("A")
 _BATCH_MAX = 256
 # When to tidy up again if others were in the way.
 _TIDY_AGAIN_S = 0.5
-_ENDED = "the thread of the store has ended"
 
 _Job: TypeAlias = tuple[Request, Reply]
 
@@ -39,11 +38,13 @@ class Worker(MessageThread[_Job]):
         super().__init__("worker")
         self._session = session
         self._join_lookout = join_lookout
+        self._under_way: list[_Job] = []
+        self._is_tidy = True
 
     async def start(self) -> None:
         """Open the file. Raises ConfigError for what cannot be opened, StoreError for what failed."""
         self._opened = new_reply()
-        self._thread.start()
+        self._start(self._session.desk.address, "open")
         await outcome_of(self._opened)
 
     async def call(self, operation: Operation[S, A], subject: S) -> A:
@@ -55,23 +56,22 @@ class Worker(MessageThread[_Job]):
         self._send((request, reply))
         return cast("A", await outcome_of(reply))
 
-    def _work(self) -> Reply | None:
-        if not self._open():
-            return None
-        stopped: Reply | None = None
-        tidy = True
-        while stopped is None:
-            jobs, stopped = self._gather(None if tidy else _TIDY_AGAIN_S)
-            if jobs:
-                self._serve(jobs)
-            tidy = self._session.tidy()
-        # Of two connections that close at the same moment neither is the last one, which clears the log away.
-        self._join_lookout()
-        return stopped
+    def _turn(self) -> None:
+        self._under_way, self._stopped = self._gather(None if self._is_tidy else _TIDY_AGAIN_S)
+        self._is_tidy = True  # as far as is known: what fails is not tried over and over while nobody asks for anything
+        if self._under_way:
+            outcomes = self._session.carry_out([request for request, _ in self._under_way])
+            give_all(zip((reply for _, reply in self._under_way), outcomes, strict=True))
+        self._is_tidy = self._session.tidy()
+
+    def _recover(self, why: str) -> None:
+        self._session.desk.close()  # And with it what was written and not committed.
+        address = self._session.desk.address
+        give_all((reply, OutcomeUnknown(address, asked.operation.name, why)) for asked, reply in self._under_way)
 
     def _open(self) -> bool:
         address = self._session.desk.address
-        outcome: TenureError | None = OutcomeUnknown(address, "open", _ENDED)
+        outcome: TenureError | None = OutcomeUnknown(address, "open", "the thread of the store has ended")
         try:
             self._session.desk.open_first()
             outcome = None
@@ -99,16 +99,10 @@ class Worker(MessageThread[_Job]):
             return batch, job
         return batch, None
 
-    def _serve(self, jobs: list[_Job]) -> None:
-        outcomes: list[object] = []
-        try:
-            outcomes = self._session.carry_out([request for request, _ in jobs])
-        finally:
-            if not outcomes:  # A mistake of ours has ended the thread in mid-transaction.
-                outcomes = [OutcomeUnknown(self._session.desk.address, job[0].operation.name, _ENDED) for job in jobs]
-            give_all(zip((reply for _, reply in jobs), outcomes, strict=True))
-
     def _close(self) -> None:
+        if self._stopped is not None:
+            # Of two connections that close at the same moment neither is the last one, which clears the log away.
+            self._join_lookout()
         self._session.desk.close()
 
     def _turn_away(self, message: _Job) -> None:
