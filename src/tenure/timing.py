@@ -66,7 +66,9 @@ class Timing:
             value = getattr(self, name)
             if type(value) is not int:  # a bool would pass for a number, a float breaks at the first failure
                 raise ConfigError(name, repr(value), "must be a whole number")
-            self._require(value > 0, f"{name} > 0")
+            if value <= 0:
+                shown = f"{value / 1e9:g} s" if name.endswith("_ns") else value
+                raise ConfigError(name.removesuffix("_ns"), shown, "must be more than 0")
         for name in ("drift", "local_share"):
             value = getattr(self, name)
             if type(value) not in (int, float):

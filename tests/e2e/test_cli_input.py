@@ -140,7 +140,7 @@ def test_reading_a_store_that_was_named_and_is_not_there_is_refused_and_makes_no
     ("arguments", "said"),
     [
         (("run", "x", "--ttl", "-3", "--", "true"), "--ttl = -3"),
-        (("run", "x", "--ttl", "0", "--", "true"), "must satisfy ttl_ns > 0"),
+        (("run", "x", "--ttl", "0", "--", "true"), "tenure: ttl = 0 s: must be more than 0"),
         (("run", "x", "--ttl", "30d", "--", "true"), "ttl <= 604800 s"),
         (("lock", "x", "--grace", "1h", "--", "true"), "must satisfy renew_every + attempt_timeout + grace < ttl"),
         (("watch", "--for", "soon"), "--for = soon"),
@@ -316,3 +316,11 @@ def test_warnings_of_python_do_not_reach_the_user(home: Path) -> None:
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("group", ["config", "cron", "fence", "lab", "metrics"])
+def test_a_group_of_commands_without_one_tells_which_there_are(home: Path, group: str) -> None:
+    run = tenure(home, group)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == tenure(home, group, "--help").stdout
+    assert run.stdout.startswith(f"Usage: tenure {group} ")

@@ -82,7 +82,11 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with _told_from_a_broken_promise():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.exceptions.NoArgsIsHelpError as bare:  # one of the groups below, without a command
+                click.echo((bare.ctx or ctx).get_help())
+                return 0
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
