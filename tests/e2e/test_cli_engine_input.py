@@ -141,13 +141,17 @@ def check_told(lines: list[str], *said: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["etcd", "zookeeper", "consul"])
 def test_a_host_that_does_not_exist_is_named(told: Tell, scheme: str) -> None:
-    check_told(told(f"{scheme}://ada:{WRITTEN}@no-such-host.invalid"), "no-such-host.invalid", "no such host")
+    check_told(
+        told(f"{scheme}://ada:{WRITTEN}@no-such-host.invalid"), "no-such-host.invalid", "no such host: check its name"
+    )
 
 
 @pytest.mark.parametrize("scheme", ["etcd", "zookeeper", "consul"])
 def test_a_port_on_which_nobody_listens_is_named(told: Tell, scheme: str) -> None:
     with closed_port() as port:
-        check_told(told(f"{scheme}://ada:{WRITTEN}@127.0.0.1:{port}"), f"127.0.0.1:{port}", "listens")
+        check_told(
+            told(f"{scheme}://ada:{WRITTEN}@127.0.0.1:{port}"), f"127.0.0.1:{port}", "listens", "is the server running"
+        )
 
 
 @pytest.mark.parametrize("scheme", ["etcd", "etcds", "zookeeper", "zookeepers", "consul"])

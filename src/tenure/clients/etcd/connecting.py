@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tenure.clients.etcd.stream import NotSent
 from tenure.clients.etcd.transport import Connection, NotGreeted
 from tenure.clients.tls import brief
+from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import ConfigError
 
 _PORT = 2379
@@ -57,13 +58,12 @@ async def connect_to(endpoint: Endpoint, tls: ssl.SSLContext | None) -> Connecti
     except ssl.SSLError as error:
         raise NotSent(tls_failure(error)) from error
     except socket.gaierror as error:
-        raise NotSent(f"no such host ({error.strerror})") from error
-    except ConnectionRefusedError as error:
-        raise NotSent("nobody listens on that port") from error
-    except ConnectionError as error:
-        raise NotSent(_in_place_of_etcd(b"", tls)) from error
+        raise NotSent(f"{NO_HOST} ({error.strerror})") from error
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread was left to look up the name.
-        raise NotSent(brief(error)) from error
+        if nobody_listens(error):
+            why = "nobody listens on that port: is the server running, and is that its client port?"
+            raise NotSent(why) from error
+        raise NotSent(_in_place_of_etcd(b"", tls) if isinstance(error, ConnectionError) else brief(error)) from error
 
 
 async def _connect(endpoint: Endpoint, tls: ssl.SSLContext | None) -> Connection:

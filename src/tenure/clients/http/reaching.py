@@ -18,11 +18,11 @@ from tenure.clients.tls import brief
 _OK: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
 _PLAIN: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER", "PACKET_LENGTH_TOO_LONG")
-_NO_HOST: Final = "no such host"
+_NO_HOST: Final = "no such host: check its name"  # in a URL, a kubeconfig, or the environment
 _WORDS: Final[tuple[tuple[type[OSError], str], ...]] = (
     (TimeoutError, "no connection in time"),
     (socket.gaierror, _NO_HOST),
-    (ConnectionRefusedError, "nobody listens on that port"),
+    (ConnectionRefusedError, "nobody listens on that port: is the server running, and is that its port?"),
     (ConnectionResetError, "it hung up during the handshake: does that port speak TLS?"),
 )
 

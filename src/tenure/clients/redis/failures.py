@@ -1,10 +1,12 @@
 """What a server's no means: every one that Redis is known to say, with what to do about it."""
 
+import socket
 import ssl
 from typing import Final
 
 from tenure.clients.redis.resp import Fault
 from tenure.clients.tls import brief
+from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import Refused, StoreError, Unreachable
 
 # Said instead of carrying the command out, by a server that may carry it out a little later, or that is not the one to ask.
@@ -70,4 +72,6 @@ def not_connected(error: OSError | RuntimeError, *, encrypted: bool) -> str:
         return f"no TLS there ({brief(error)}): does it speak in the clear? Then write redis:// instead of rediss://"
     if encrypted and isinstance(error, ConnectionResetError | ConnectionAbortedError):
         return f"it hung up ({brief(error)}): does it speak in the clear, or ask for a certificate (cert=, key=)?"
-    return brief(error)
+    if nobody_listens(error):
+        return "nobody listens on that port: is the server running, and is that its port?"
+    return NO_HOST if isinstance(error, socket.gaierror) else brief(error)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.clients.zookeeper.link import LinkLost
 from tenure.clients.zookeeper.wire import Code, Fault
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
@@ -24,9 +25,8 @@ _CONNECTION: Final = (-4, -5, -7)  # lost, garbled, late: what the server says o
 _NOT_NOW: Final = (Code.SESSION_MOVED, -127)  # the session is at another server by now; too many ask at once
 _REASONS: Final[dict[type[Exception], str]] = {
     TimeoutError: "no answer: it is down, cut off or no ZooKeeper: check host and port",
-    UnicodeError: "no such host",  # some names cannot even be asked for
-    socket.gaierror: "no such host",
-    ConnectionRefusedError: "nothing listens there",
+    UnicodeError: NO_HOST,  # some names cannot even be asked for
+    socket.gaierror: NO_HOST,
     Fault: "it did not accept user and password",
     LinkLost: "it hung up while we logged in: it stopped, or did not accept user and password",
     ValueError: "what it says is not ZooKeeper's protocol: check host and port",
@@ -80,6 +80,8 @@ def why_not(error: Exception, *, over_tls: bool = False) -> str:
     if isinstance(error, ssl.SSLError):
         reason = error.reason or error
         return f"it does not speak TLS (then use zookeeper://), or not with us ({reason}): check cert= and key="
+    if nobody_listens(error):
+        return "nothing listens there: is the server running, and is that its client port?"
     for kind, words in _REASONS.items():
         if isinstance(error, kind):
             return words

@@ -1,5 +1,6 @@
 """What an error of MySQL or MariaDB, or of the driver, means for the one who asked."""
 
+import socket
 import ssl
 import struct
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from asyncmy.errors import MySQLError
 
 from tenure.clients.tls import brief, untrusted
+from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.sql.link import Fault
 
@@ -81,8 +83,8 @@ def _unreached(error: MySQLError, said: str) -> str:
         return untrusted(cause, authority="ssl_ca", without_name="ssl_mode=verify_ca")
     if isinstance(cause, ssl.SSLError):
         return f"failed to encrypt ({brief(cause)}): if it does not speak TLS, use ssl_mode=disabled"
-    if isinstance(cause, ConnectionRefusedError):
+    if isinstance(cause, OSError) and nobody_listens(cause):
         return "does not listen: is a MySQL or MariaDB started there?"
     if isinstance(cause, OSError):
-        return f"was not reached: {brief(cause)}"
+        return f"was not reached: {NO_HOST if isinstance(cause, socket.gaierror) else brief(cause)}"
     return f"says: {said}"

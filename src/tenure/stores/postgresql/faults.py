@@ -1,11 +1,13 @@
 """What an error of PostgreSQL, or of its driver, means for the one who asked."""
 
+import socket
 import ssl
 from typing import Final
 
 import asyncpg
 
 from tenure.clients.tls import brief, untrusted
+from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.postgresql.schema import grant_for
 from tenure.stores.sql.link import Fault
@@ -88,10 +90,10 @@ def _unreached(error: Exception) -> str:
         return untrusted(error, authority="sslrootcert", without_name="sslmode=verify-ca")
     if isinstance(error, ssl.SSLError):
         return f"failed to encrypt: {brief(error)}"
-    if isinstance(error, ConnectionRefusedError):
+    if nobody_listens(error):
         return "does not listen: is PostgreSQL started there?"
     if isinstance(error, OSError | RuntimeError):
-        return f"was not reached: {_words(error)}"
+        return f"was not reached: {NO_HOST if isinstance(error, socket.gaierror) else _words(error)}"
     return f"did not answer as PostgreSQL does ({_words(error)}): is that a PostgreSQL?"
 
 
