@@ -1,11 +1,14 @@
 """Changes of leader against the plan and an RTO: what was not measured is said to be unknown, and never to be good."""
 
+from dataclasses import replace
+
 import pytest
 
-from tenure.apps.history.rto import Change, Plan, Report, Verdict, report
+from tenure.apps.history.rto import Basis, Change, Plan, Report, Verdict, report
 from tenure.apps.history.told import told
 from tenure.errors import ConfigError
-from tenure.stores.base import Traits
+from tenure.plan.engines import Looks
+from tenure.stores.base import Traits, Wake
 from tests.history.making import ADA, BOB, T0_S, TRAITS, record, sighting
 
 
@@ -31,6 +34,23 @@ def test_of_a_leader_that_resigned_nothing_has_to_run_out() -> None:
     one = change(record(7, ended_s=T0_S + 10, reason="resigned"), record(8, BOB, T0_S + 12))
     assert one.plan == Plan(0.0, 0.0, 1.0)
     assert (one.in_rto, one.as_planned) == (Verdict.KEPT, Verdict.MISSED)
+
+
+def test_at_a_store_that_tells_nobody_a_release_waits_for_the_next_look() -> None:
+    polls, looks = replace(TRAITS, wake=Wake.POLL), Looks(10.0)
+    tenures = told(
+        "jobs",
+        (record(7, ended_s=T0_S + 10, reason="resigned"), record(8, BOB, T0_S + 18)),
+        polls,
+        None,
+        T0_S + 1000,
+    )
+    (one,) = report(tenures, polls, basis=Basis(looks=looks)).changes
+    assert one.plan == Plan(8.0, 0.0, 1.0)  # It would look 10 s later, but the lease that it saw ends within 8 s.
+    assert one.as_planned is Verdict.KEPT
+    assert one.as_json()["planned_detect_s"] == 8.0
+    (one,) = report(tenures, TRAITS, basis=Basis(looks=looks)).changes
+    assert one.plan == Plan(0.0, 0.0, 1.0), "those who are told wait for nothing"
 
 
 @pytest.mark.parametrize(("began_s", "verdict"), [(39.0, Verdict.KEPT), (41.0, Verdict.MISSED)])

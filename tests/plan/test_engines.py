@@ -8,9 +8,12 @@ import pytest
 
 from tenure.errors import ConfigError
 from tenure.plan.engines import shipped
-from tenure.stores.base import Expiry, Traits
+from tenure.stores.base import Expiry, Traits, Wake
 from tenure.stores.consul.agent import traits_of as consul
 from tenure.stores.opening import SCHEMES, make_store
+from tenure.stores.redis.lookout import _LOOK_MAX_S, _LOOKS_PER_TTL
+from tenure.stores.sql.lookout import pause_s
+from tenure.stores.sqlite.lookout import _LOOK_ANYWAY_S
 from tenure.stores.zookeeper.ensemble import traits_of as zookeeper
 
 URLS = {
@@ -53,11 +56,36 @@ def test_engines_that_have_to_be_asked_are_known_as_they_are_shipped() -> None:
     assert plain(shipped("kubernetes://ns").traits) == plain(kubernetes)
 
 
+POLLS = replace(shipped("mysql://u@h/d").traits, wake=Wake.POLL)
+
+
+@pytest.mark.parametrize("url", ["mysql://u@h/d", "mysql://u@h/d?poll=3", "postgresql://u@h/d?poll=3"])
+def test_how_often_standbys_of_sql_databases_look_is_what_their_url_says(url: str) -> None:
+    poll_s = make_store(url, {}).sql.poll_s
+    assert shipped(url).looks.within_s(POLLS, 60 * 10**9) == pause_s(poll_s, [], 1.0) == poll_s
+    # The look at the end of the lease that was seen comes sooner.
+    assert shipped(url).looks.within_s(POLLS, 10**9) == pause_s(poll_s, [10**9], 1.0)
+
+
+def test_how_often_other_standbys_look_is_what_their_lookouts_do() -> None:
+    assert shipped("sqlite:////f").look_within_s(60 * 10**9) == _LOOK_ANYWAY_S
+    for ttl_s in (0.8, 4, 60):
+        assert shipped("redlock://a,b,c").look_within_s(round(ttl_s * 1e9)) == min(ttl_s / _LOOKS_PER_TTL, _LOOK_MAX_S)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_standbys_look_where_nobody_tells_them_and_only_there(scheme: str) -> None:
+    known = shipped(f"{scheme}://h")
+    assert (known.look_within_s(10 * 10**9) > 0) == (known.traits.wake is Wake.POLL)
+
+
 def test_every_scheme_is_known() -> None:
     assert all(shipped(f"{scheme}://h").name for scheme in SCHEMES)
 
 
-@pytest.mark.parametrize("url", ["nowhere://h", "etcd", "", "etcd://[", "consul://h?lock_delay=soon"])
+@pytest.mark.parametrize(
+    "url", ["nowhere://h", "etcd", "", "etcd://[", "consul://h?lock_delay=soon", "mysql://h/d?poll=soon"]
+)
 def test_what_is_no_engine_is_refused(url: str) -> None:
     with pytest.raises(ConfigError):
         shipped(url)

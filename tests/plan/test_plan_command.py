@@ -109,6 +109,36 @@ def test_a_store_may_be_asked_what_it_promises(desk: Desk, tmp_path: Path) -> No
     assert desk.json("--store", file, "--connect")["store"] == desk.json("--store", file)["store"]
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("etcd://h", "etcd tells standbys of a release (watch): a hand-over takes elect = 1 s."),
+        ("postgresql://u@h/d?poll=10", "PostgreSQL tells standbys of a release (notify): a hand-over takes elect = 1 s."),
+        ("mysql://u@h/d", "MySQL tells nobody of a release (poll); a standby looks within 0.5 s: a hand-over takes 0.5 + 1 = 1.5 s."),
+        ("mysql://u@h/d?poll=3", "a standby looks within 3 s: a hand-over takes 3 + 1 = 4 s."),
+    ],
+)  # fmt: skip
+def test_how_standbys_hear_of_a_release_is_told(desk: Desk, url: str, told: str) -> None:
+    assert told in desk.plan("--store", url)[1]
+
+
+def test_a_check_shows_whatever_else_was_asked(desk: Desk, tmp_path: Path) -> None:
+    file = f"sqlite:///{tmp_path}/t.db"
+    run = [*TENURE, "run", "jobs", "--once", "--store", file, "--", "true"]
+    subprocess.run(run, env=at_home(tmp_path), check=True, capture_output=True)
+    asked = ["--target", "1/10000d", "--members", "5", "--rtt", "a-b=80ms", "--ops", "5000/s"]
+    code, told = desk.plan("--store", file, "--check", "jobs", *asked)
+    assert code == 1
+    assert "Target 1 in 27 y: H = 2 s, N = 3 misses it." in told
+    assert "Members that decide by majority:" in told
+    assert "Over regions:" in told
+    assert "One leader, 5000 operations/s" in told
+    assert "jobs at sqlite://" in told
+    alone = desk.plan("--store", file, "--check", "jobs")
+    assert alone[0] == 0
+    assert "Target" not in alone[1]
+
+
 def test_pauses_of_a_log_make_the_curve(desk: Desk, tmp_path: Path) -> None:
     log = tmp_path / "gc.txt"
     log.write_text("".join(f"{ms}ms\n" for ms in [20] * 900 + [300] * 90 + [2500] * 9 + [7000]))

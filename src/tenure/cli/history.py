@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from tenure.apps.history.reading import History, ask, concluded
-from tenure.apps.history.rto import Change, Report, Verdict, report
+from tenure.apps.history.rto import Basis, Change, Report, Verdict, report
 from tenure.apps.history.told import Clocks, TenureRecord, last
 from tenure.cli import reading
 from tenure.cli.completion import election_names
@@ -18,6 +18,7 @@ from tenure.cli.timeline import ASCII, BLOCKS, Part, instant, lasted, seconds, s
 from tenure.errors import ConfigError, redact
 from tenure.office.desk import check_name
 from tenure.office.opened import OpenStore
+from tenure.plan.engines import shipped
 from tenure.stores.base import CanList
 
 _NEAR_MAX: Final = 3
@@ -69,8 +70,9 @@ def command(  # noqa: PLR0913  (click hands every option in)
     settings = settings_of(store=store, config=config, accept_best_effort=accept_best_effort, reading=True)
     found, address = history_of(settings, election)
     tenures = last(found.tenures, last_count)
+    basis = Basis(looks=shipped(settings.store).looks)
     told = report(
-        last(found.tenures, last_count + 1), found.traits, rto_s
+        last(found.tenures, last_count + 1), found.traits, rto_s, basis
     )  # The first of N has come after somebody, too.
     if as_json:
         click.echo(json.dumps(_as_object(found, address, tenures, told)))

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from tenure.cli.completion import election_names
 from tenure.cli.output import is_terminal
 from tenure.cli.plan_input import Collected, cost_of, disturbed_by, ops_of, pair_of, target_of
 from tenure.cli.plan_picture import ASCII, BLOCKS
-from tenure.cli.plan_showing import shown, verdict
+from tenure.cli.plan_showing import asked_besides, shown, verdict
 from tenure.cli.settings import DURATION, Settings, settings_of, store_options
 from tenure.errors import ConfigError
 from tenure.plan.engines import Shipped, shipped
@@ -143,7 +144,7 @@ def command(**given: Any) -> int:
     if given["as_json"]:
         click.echo(json.dumps(plan.as_json() | ({} if checked is None else {"check": checked.as_json()})))
     elif checked is not None:
-        click.echo("\n".join([verdict(plan), "", *checked.lines()]))
+        click.echo("\n".join([verdict(plan), *asked_besides(plan), "", *checked.lines()]))
     else:
         click.echo("\n".join(_lines(plan)))
     return 0 if plan.fits and (checked is None or checked.kept) else _DOES_NOT_FIT
@@ -206,7 +207,7 @@ def _engine(given: dict[str, Any], settings: Settings) -> Shipped | None:
 
     with reading(settings) as opened:
         assert opened is not None, "it was named, so it is there"
-        return Shipped(known.name, opened.store.traits, known.why_late, known.remedy)
+        return replace(known, traits=opened.store.traits)
 
 
 def _lines(plan: Plan) -> list[str]:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 from tenure.apps.history import History
-from tenure.apps.history.rto import Change, Report, Verdict, report
+from tenure.apps.history.rto import Basis, Change, Report, Verdict, report
 from tenure.apps.history.told import TenureRecord
 from tenure.cli.history import history_of
 from tenure.cli.output import aligned, shown
@@ -15,6 +15,7 @@ from tenure.cli.settings import Settings
 from tenure.cli.timeline import seconds
 from tenure.errors import Reason
 from tenure.office.desk import check_name
+from tenure.plan.engines import Looks, shipped
 from tenure.plan.whole import Plan
 from tenure.plan.words import rate_in_words, seconds_in_words
 
@@ -68,7 +69,10 @@ class Check:
     def more_than_planned(self) -> bool:
         """Whether so many false failovers would be rare, one time in twenty, if they came as often as is planned."""
         expected = self.plan.chosen.rate.per_day * self.over_s / _DAY_S
-        fewer = sum(math.exp(-expected) * expected**count / math.factorial(count) for count in range(self.lived))
+        fewer, chance = 0.0, math.exp(-expected)
+        for count in range(self.lived):
+            fewer += chance
+            chance *= expected / (count + 1)  # One after the other: a power of it may be more than a float holds.
         return 1 - fewer < _RARE
 
     @property
@@ -129,12 +133,14 @@ def check(plan: Plan, election: str, settings: Settings) -> Check:
     """Compare a plan with what is recorded of an election."""
     check_name(election)
     found, address = history_of(settings, election)
-    return compared(plan, found, address)
+    return compared(plan, found, address, shipped(settings.store).looks)
 
 
-def compared(plan: Plan, found: History, address: str) -> Check:
-    """Compare a plan with a history."""
-    told = report(found.tenures, found.traits, plan.rto_s)
+def compared(plan: Plan, found: History, address: str, looks: Looks | None = None) -> Check:
+    """Compare a plan with a history. ``looks`` are those of its store, for a plan that is of none."""
+    engine = plan.engine
+    traits, looks = (found.traits, looks or Looks()) if engine is None else (engine.traits, engine.looks)
+    told = report(found.tenures, traits, plan.rto_s, Basis(plan.budget, plan.timing, looks))
     return Check(
         election=found.election,
         address=address,

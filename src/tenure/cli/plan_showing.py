@@ -5,6 +5,7 @@ from typing import Final
 
 from tenure.cli.output import aligned
 from tenure.cli.plan_picture import Marks, bars, curve
+from tenure.plan.engines import Shipped
 from tenure.plan.fitting import Fit
 from tenure.plan.load import BUSY_MAX, Load
 from tenure.plan.quorum import SIZES, Option, Quorum
@@ -35,10 +36,12 @@ def shown(plan: Plan, width: int, marks: Marks) -> Iterator[str]:
     yield from _verdict(plan)
     yield ""
     yield from _false_failovers(plan, width, marks)
-    if plan.target_per_day is not None:
-        yield ""
-        yield from _recommended(plan)
-    for section in (_quorum(plan.quorum), _regions(plan.regions), _load(plan.load, plan)):
+    yield from asked_besides(plan)
+
+
+def asked_besides(plan: Plan) -> Iterator[str]:
+    """Return what was asked beside the failover, each with an empty line before it: the target, members, regions, the load."""
+    for section in (_recommended(plan), _quorum(plan.quorum), _regions(plan.regions), _load(plan.load, plan)):
         lines = list(section)
         yield from ["", *lines] if lines else []
 
@@ -66,6 +69,8 @@ def _verdict(plan: Plan) -> Iterator[str]:
             yield f"{plan.engine.remedy[0].upper()}{plan.engine.remedy[1:]}."
     else:
         yield f"detect = {missed} = {budget.detect_s:g} s."
+    if plan.engine is not None:
+        yield _hand_over(plan, plan.engine)
     worst_s = budget.total_s + heartbeat_s
     yield f"A leader that dies right after a heartbeat is missed up to H = {heartbeat_s:g} s later: {worst_s:.4g} s at worst."
     if plan.engine is not None and plan.engine.traits.best_effort:
@@ -78,6 +83,17 @@ def _verdict(plan: Plan) -> Iterator[str]:
             price = plan.price_per_day(one)
             cost = "" if price is None else f"; false failovers then: {rate_in_words(price)}"
             yield f"  {'+' if one.enough else '-'} {one.arithmetic}{cost}"
+
+
+def _hand_over(plan: Plan, engine: Shipped) -> str:
+    wake, elect_s = engine.traits.wake.value, plan.budget.elect_s
+    look_s = engine.look_within_s(plan.timing.ttl_ns)
+    if not look_s:
+        return f"{engine.name} tells standbys of a release ({wake}): a hand-over takes elect = {elect_s:g} s."
+    return (
+        f"{engine.name} tells nobody of a release ({wake}); a standby looks within {look_s:g} s: "
+        f"a hand-over takes {look_s:g} + {elect_s:g} = {look_s + elect_s:g} s."
+    )
 
 
 def _is_derived(plan: Plan) -> bool:
@@ -106,7 +122,8 @@ def _false_failovers(plan: Plan, width: int, marks: Marks) -> Iterator[str]:
 
 
 def _recommended(plan: Plan) -> Iterator[str]:
-    assert plan.target_per_day is not None
+    if plan.target_per_day is None:
+        return
     target = rate_in_words(plan.target_per_day)
     kept = "keeps" if plan.chosen.rate.per_day <= plan.target_per_day else "misses"
     yield f"Target {target}: H = {plan.timing.renew_every_ns / 1e9:g} s, N = {plan.timing.misses} {kept} it. The shortest that keep it:"

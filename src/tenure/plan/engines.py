@@ -5,6 +5,7 @@ engine. So it is said again here; ``tests/plan/test_engines.py`` compares it wit
 otherwise says so when it is asked: ``tenure plan --connect``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -23,6 +24,21 @@ _LOSES: Final = "a failover, a restart without data or a jump of its clock can m
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """How often a standby looks whether an office is free, at a store that tells nobody of a release.
+
+    Only a release waits for it. Whoever looks is told when the lease would end, and looks again by then, if not sooner.
+    """
+
+    every_s: float = 0.0  # at the latest
+    per_ttl: int = 1  # and at least so often in a ttl
+
+    def within_s(self, traits: Traits, ttl_ns: int) -> float:
+        """Return how long a release may go unseen; 0: standbys are told of it."""
+        return min(self.every_s, ttl_ns / 1e9 / self.per_ttl) if traits.wake is Wake.POLL else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Shipped:
     """An engine as it is shipped."""
 
@@ -30,6 +46,11 @@ class Shipped:
     traits: Traits
     why_late: str  # why a dead leader's office stays taken beyond its ttl; empty: it does not
     remedy: str = ""  # what makes that shorter; empty: nothing does
+    looks: Looks = Looks()
+
+    def look_within_s(self, ttl_ns: int) -> float:
+        """Return how long a release may go unseen; 0: standbys are told of it."""
+        return self.looks.within_s(self.traits, ttl_ns)
 
 
 def _traits(wake: Wake, least_ns: int, most_ns: int, slack_ns: int, **more: object) -> Traits:
@@ -38,7 +59,8 @@ def _traits(wake: Wake, least_ns: int, most_ns: int, slack_ns: int, **more: obje
 
 
 _MEMORY: Final = Shipped("memory", _traits(Wake.WATCH, 10**6, _WEEK_NS, 0), "")
-_SQLITE: Final = Shipped("SQLite", _traits(Wake.POLL, _S // 10, _WEEK_NS, 0), "")
+# A glance at its log every 42 ms sees nearly all; what no glance can see is found at the next look that follows none.
+_SQLITE: Final = Shipped("SQLite", _traits(Wake.POLL, _S // 10, _WEEK_NS, 0), "", looks=Looks(0.5))
 _ETCD: Final = Shipped(
     "etcd",
     _traits(Wake.WATCH, _S, _WEEK_NS, 2 * _S, queue=True),
@@ -66,7 +88,9 @@ _KUBERNETES: Final = Shipped(
     "a Lease has whole seconds, and a change is seen a moment after it was made",
 )
 _REDIS: Final = Shipped("Redis", _traits(Wake.NOTIFY, _S // 10, _WEEK_NS, 0, best_effort=_LOSES), "")
-_REDLOCK: Final = Shipped("Redlock", _traits(Wake.POLL, _S // 10, _WEEK_NS, 0, best_effort=_LOSES), "")
+_REDLOCK: Final = Shipped(
+    "Redlock", _traits(Wake.POLL, _S // 10, _WEEK_NS, 0, best_effort=_LOSES), "", looks=Looks(1.0, per_ttl=8)
+)
 _SQL_LATE: Final = "a statement of the database has to see it"
 _POSTGRESQL: Final = Shipped("PostgreSQL", _traits(Wake.NOTIFY, _S // 2, _WEEK_NS, _S // 10), _SQL_LATE)
 _MYSQL: Final = Shipped("MySQL", _traits(Wake.POLL, _S // 2, _WEEK_NS, _S // 10), _SQL_LATE)
@@ -109,12 +133,17 @@ def shipped(url: str, *, fenced: bool = False) -> Shipped:
     given = dict(parse_qsl(parts.query))
     if known is _CONSUL:
         return _consul(given.get("lock_delay"), fenced=fenced)
-    if known in {_POSTGRESQL, _MYSQL} and given.get("expiry") == Expiry.OBSERVER.value:
-        polls_ns = round(_seconds("poll", given.get("poll"), _SQL_POLL_S) * _S)
-        slack_ns = known.traits.expiry_slack_ns + polls_ns
-        traits = replace(known.traits, expiry=Expiry.OBSERVER, expiry_slack_ns=slack_ns)
-        return Shipped(known.name, traits, "a standby looks now and then whether the lease was renewed")
-    return known
+    return _sql(known, given) if known in {_POSTGRESQL, _MYSQL} else known
+
+
+def _sql(known: Shipped, given: Mapping[str, str]) -> Shipped:
+    # PostgreSQL as well: behind a pooler nobody is told, which it says when it is asked.
+    known = replace(known, looks=Looks(_seconds("poll", given.get("poll"), _SQL_POLL_S)))
+    if given.get("expiry") != Expiry.OBSERVER.value:
+        return known
+    slack_ns = known.traits.expiry_slack_ns + round(known.looks.every_s * _S)
+    traits = replace(known.traits, expiry=Expiry.OBSERVER, expiry_slack_ns=slack_ns)
+    return replace(known, traits=traits, why_late="a standby looks now and then whether the lease was renewed")
 
 
 def _consul(lock_delay: str | None, *, fenced: bool) -> Shipped:

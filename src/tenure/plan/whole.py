@@ -208,6 +208,7 @@ def _engine_json(engine: Shipped, timing: Timing) -> dict[str, Any]:
         "ttl_min_s": traits.ttl_min_ns / 1e9,
         "ttl_max_s": traits.ttl_max_ns / 1e9,
         "slack_s": traits.slack_ns(timing.ttl_ns) / 1e9,
+        "look_within_s": engine.look_within_s(timing.ttl_ns),
         "why_late": engine.why_late or None,
         "best_effort": traits.best_effort or None,
     }

@@ -5,7 +5,7 @@ clients are parts of an RTO as well (``tenure.plan``), and no history sees them:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
@@ -13,11 +13,13 @@ from typing import Any, Final
 from tenure.apps.history.told import VANISHED, Span, TenureRecord
 from tenure.errors import ConfigError, Reason
 from tenure.plan import RTO_S, Budget
+from tenure.plan.engines import Looks
 from tenure.stores.base import Traits
 from tenure.timing import Timing
 
 # Of whom the lease has to run out. All others release the office, or the store has taken it away.
 _LEASE_RUNS_OUT: Final = frozenset({VANISHED, Reason.LAPSED.value, Reason.STORE_GONE.value})
+_SAME_LEASE_S: Final = 1e-6  # It is recorded in seconds, and reckoned with in nanoseconds.
 
 
 class Verdict(StrEnum):
@@ -32,7 +34,8 @@ class Verdict(StrEnum):
 class Plan:
     """How long a change of leader should take at most, in seconds, one part after the other."""
 
-    unnoticed_s: float  # a leader that vanishes right after a heartbeat is missed with the next
+    # A leader that vanishes right after a heartbeat is missed with the next; a release is seen when somebody looks, unless all are told.
+    unnoticed_s: float
     detect_s: float
     elect_s: float
 
@@ -40,6 +43,21 @@ class Plan:
     def total_s(self) -> float:
         """All of it."""
         return self.unnoticed_s + self.detect_s + self.elect_s
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What changes of leader are judged by, beside the store and the lease of each: as shipped, where nobody has planned otherwise."""
+
+    budget: Budget = field(default_factory=lambda: Budget.of(Timing.of()))  # detect follows from the lease of each
+    timing: Timing | None = None  # of tenures with its lease; those with another have what follows from theirs
+    looks: Looks = field(default_factory=Looks)
+
+    def timing_of(self, ttl_s: float) -> Timing:
+        """Return the timing of a tenure with such a lease: only that is recorded, and not its heartbeat."""
+        if self.timing is not None and abs(self.timing.ttl_ns / 1e9 - ttl_s) < _SAME_LEASE_S:
+            return self.timing
+        return Timing.of(ttl=ttl_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,36 +128,34 @@ class Report:
         }
 
 
-def report(tenures: Sequence[TenureRecord], traits: Traits, rto_s: float = RTO_S) -> Report:
+def report(tenures: Sequence[TenureRecord], traits: Traits, rto_s: float = RTO_S, basis: Basis | None = None) -> Report:
     """Compare every change of leader among these tenures with what was planned for it, and with an RTO."""
     if not rto_s > 0:
         raise ConfigError("rto", rto_s, "must be more than 0")
-    budget = Budget.of(Timing.of(), traits)
-    changes = [_change(before, after, traits, rto_s) for before, after in pairwise(tenures)]
-    return Report(rto_s, changes, budget.load_s + budget.warm_s + budget.discover_s)
+    basis = Basis() if basis is None else basis
+    changes = [_change(before, after, traits, rto_s, basis) for before, after in pairwise(tenures)]
+    return Report(rto_s, changes, basis.budget.load_s + basis.budget.warm_s + basis.budget.discover_s)
 
 
-def _change(before: TenureRecord, after: TenureRecord, traits: Traits, rto_s: float) -> Change:
-    plan = plan_of(before, traits)
+def _change(before: TenureRecord, after: TenureRecord, traits: Traits, rto_s: float, basis: Basis) -> Change:
+    plan = plan_of(before, traits, basis)
     as_planned = Verdict.UNKNOWN if plan is None else _judged(after.gap, plan.total_s)
     return Change(before, after, plan, as_planned, _judged(after.gap, rto_s), _why_unmeasured(after))
 
 
-def plan_of(tenure: TenureRecord, traits: Traits) -> Plan | None:
+def plan_of(tenure: TenureRecord, traits: Traits, basis: Basis) -> Plan | None:
     """Return how long it should take to succeed a tenure that ended in that way."""
     if tenure.ttl_s is None:
         return None
     try:
-        timing = Timing.of(
-            ttl=tenure.ttl_s
-        )  # Its heartbeat is not recorded, and taken for what follows from the lease.
+        timing = basis.timing_of(tenure.ttl_s)
     except ConfigError:
         return None
-    budget = Budget.of(timing, traits)
+    elect_s = basis.budget.elect_s
     if tenure.reason not in _LEASE_RUNS_OUT:
-        return Plan(0.0, 0.0, budget.elect_s)
+        return Plan(basis.looks.within_s(traits, timing.ttl_ns), 0.0, elect_s)
     unnoticed_s = timing.renew_every_ns / 1e9 if tenure.reason == VANISHED else 0.0
-    return Plan(unnoticed_s, budget.detect_s, budget.elect_s)
+    return Plan(unnoticed_s, Budget.of(timing, traits).detect_s, elect_s)
 
 
 def _judged(gap: Span | None, bound_s: float) -> Verdict:
