@@ -106,6 +106,34 @@ def test_a_client_is_gone_if_its_system_says_so_and_not_if_nobody_says_anything(
     asyncio.run(main())
 
 
+CHUNKED = b" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        pytest.param((b"GET /health" + CHUNKED, b"zz\r\n"), b"200", id="after its answer"),
+        pytest.param((b"GET /health" + CHUNKED + b"zz\r\n",), b"400", id="before its answer"),
+        pytest.param((b"GET /v1/events" + CHUNKED, b"zz\r\n"), b"200", id="while it is being answered"),
+        pytest.param((b"zz\r\n\r\n",), b"400", id="from the first word"),
+    ],
+)
+def test_who_says_what_is_no_http_loses_its_connection_and_fills_no_log(
+    sent: tuple[bytes, ...], answered: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with inside() as there, connected(Api(there.sidecar)) as (reader, writer), asyncio.timeout(10):
+            writer.write(sent[0])
+            assert answered in await reader.readline()
+            writer.writelines(sent[1:])
+            with suppress(ConnectionError):
+                await reader.read()
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert [record for record in caplog.records if record.levelname not in {"DEBUG", "WARNING"}] == []
+
+
 def test_who_is_cut_off_from_its_stream_keeps_what_it_was_promised() -> None:
     async def main() -> None:
         async with inside() as there:

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
+import h11
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from tenure.serve.answers import Receive, Scope, Send
 from tenure.serve.crowd import Crowd
+from tenure.serve.hub import PENDING_BYTES_MAX
 from tenure.serve.streaming import PIPE
 
 HEAD_WITHIN_S: Final = 10.0  # A client says what it wants within this time, or has its connection closed.
@@ -66,7 +68,7 @@ class Connection(H11Protocol):
         super().__init__(*arguments, **named)
         self._connections = connections
         self.app = partial(_with_pipe, cast("ASGIApp", self.app), self)
-        self.is_cut_off = self.is_stream = self._was_aborted = False
+        self.is_cut_off = self.is_stream = False
 
     # What uvicorn calls
 
@@ -95,12 +97,26 @@ class Connection(H11Protocol):
         self._connections.crowd.gone(self)
         # Whose process is gone has its connection closed or reset; who cannot be reached any more has not, and may be well. So may
         # who had to make room: were it taken for gone, its office would be released before what it was promised is over.
-        self.is_cut_off = self._was_aborted or (exc is not None and not isinstance(exc, ConnectionError))
+        self.is_cut_off = self.is_cut_off or (exc is not None and not isinstance(exc, ConnectionError))
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, and end the connection."""
+        # Then this is its answer, and whoever works on one is heard no more: two would be an error of ours.
+        if self._is_answering:
+            self.cycle.disconnected = True
+        # No office is released for it before what was promised is over: it may be a proxy that has mixed something up.
+        self.is_cut_off = True
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:  # An answer was begun, or given, while the request went on.
+            self.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if not self.is_stream:  # Of those the hub sees to it that they read.
+        # Who listens to events is cut off by the hub. Whose candidacy hangs on a stream may hold it as a sign of life and never read: as
+        # nothing more is written before there is room, all that it has unread are some states.
+        if not self.is_stream:
             self._connections.is_unread(self)
             self._wait_until_read(self.pending_bytes())
 
@@ -125,7 +141,7 @@ class Connection(H11Protocol):
 
     def abort(self) -> None:
         """End it at once, without a word of the client's."""
-        self._was_aborted = True
+        self.is_cut_off = True
         self.transport.abort()
 
     @property
@@ -152,10 +168,13 @@ class Connection(H11Protocol):
 
     def _wait_until_read(self, left_bytes: int) -> None:
         def look() -> None:
-            if self.pending_bytes() >= left_bytes:
+            pending = self.pending_bytes()
+            if self.is_stream and pending <= PENDING_BYTES_MAX:
+                self._was_read()  # What it had missed. The rest is what comes while it reads.
+            elif not self.is_stream and pending >= left_bytes:
                 self.abort()
             else:
-                self._wait_until_read(self.pending_bytes())
+                self._wait_until_read(pending)
 
         self._unread = self.loop.call_later(READ_WITHIN_S, look)
 

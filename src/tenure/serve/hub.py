@@ -30,7 +30,7 @@ _BEAT: Final = b": still here\n\n"
 # Sending one event to one client costs some 0.02 ms. So events that come within this time of each other go out together, and a
 # storm of facts costs a core at the most, and no client more than this delay.
 _PACE_S_PER_CLIENT: Final = 0.00005
-_PENDING_BYTES_MAX: Final = 64 * 1024  # what may wait in a connection before its client counts as slow
+PENDING_BYTES_MAX: Final = 64 * 1024  # what may wait in a connection before its client counts as slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Pipe(Protocol):
     """A connection, below the server's own way of writing to it."""
 
     is_cut_off: bool  # whether it has ended without a word of the client's
-    is_stream: bool  # whether the hub writes into it, and sees to it that it is read
+    is_stream: bool  # whether it is read is not the server's to see to: the hub does, or a candidacy hangs on it
 
     def showed_token(self) -> None:
         """Take note that somebody who has the token is at its other end."""
@@ -93,7 +93,7 @@ class Client:
         self.gone = self.gone or gone
         if not self.writes or self.pipe is None or self.gone or self._hub.closed:
             self.news.set()
-        elif self.pipe.pending_bytes() > _PENDING_BYTES_MAX:
+        elif self.pipe.pending_bytes() > PENDING_BYTES_MAX:
             if self.sending_since_s is None:
                 self.sending_since_s = time.monotonic()
         else:

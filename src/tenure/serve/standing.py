@@ -60,6 +60,8 @@ async def stream(call: Call) -> None:
     """Tell a client how it stands for as long as it listens; its candidacy ends with the connection."""
     one, pipe = call.sidecar.register.get(call.path["id"]), pipe_of(call.scope)
     one.stream_opened()
+    if pipe is not None:
+        pipe.is_stream = True
     try:
         await begin_stream(call.send)
         gone = asyncio.create_task(when_gone(call.receive))
@@ -78,6 +80,8 @@ async def stream(call: Call) -> None:
         finally:
             gone.cancel()
     finally:
+        if pipe is not None:
+            pipe.is_stream = False
         one.stream_closed(is_cut_off=pipe is not None and pipe.is_cut_off)
     await call.send({"type": "http.response.body", "body": b""})
 
