@@ -130,6 +130,10 @@ def test_what_never_fails_is_said_in_one_line() -> None:
         (["redlock", "--check", "luck"], "--check"),
         (["redlock", "--picture", "run.txt", "--story"], "--picture = run.txt"),
         (["setnx", "--seeds", "many"], "--seeds"),
+        (["setnx", "--seed", "3", "--seeds", "5"], "--seed = given: cannot be given together with --seeds"),
+        (["flag", "--seed", "3", "--first-seed", "5"], "cannot be given together with --first-seed"),
+        (["bully", "--fence", "sink"], "--fence = sink: needs --story, --picture or --seed"),
+        (["bully", "--check", "stuck"], "--check = stuck: needs --story, --picture or --seed"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], words: str) -> None:

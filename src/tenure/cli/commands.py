@@ -85,7 +85,7 @@ class _Commands(click.Group):
             try:
                 return super().invoke(ctx)
             except click.exceptions.NoArgsIsHelpError as bare:  # one of the groups below, without a command
-                click.echo((bare.ctx or ctx).get_help())
+                click.echo(bare.ctx.get_help())
                 return 0
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

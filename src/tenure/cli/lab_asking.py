@@ -46,6 +46,21 @@ def check_jobs(jobs: int | None) -> int:
     return jobs
 
 
+def one_of(**modes: Any) -> None:
+    """Refuse options of which each says what to do, if there is more than one."""
+    asked = [f"--{name.replace('_', '-')}" for name, value in modes.items() if value is not None and value is not False]
+    if len(asked) > 1:
+        raise ConfigError(asked[0], "given", f"cannot be given together with {asked[1]}")
+
+
+def needs(there: bool, what: str, **given: Any) -> None:
+    """Refuse options that say nothing unless something else is there."""
+    for name, value in given.items():
+        if value is not None and not there:
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            raise ConfigError(f"--{name.replace('_', '-')}", shown, f"needs {what}")
+
+
 def chosen(faults: str) -> tuple[str, ...]:
     """Return the faults of an option."""
     names = () if faults == "none" else tuple(name.strip() for name in faults.split(","))
@@ -85,13 +100,11 @@ def options(function: Function) -> Function:
             type=click.Choice(list(CHECKERS)),
             help="What must fail in the run that is told.  [default: what this is known for]",
         ),
-        click.option(
-            "--fence", type=click.Choice(FENCES), default=OFF, show_default=True, help="Of the run that is told."
-        ),
+        click.option("--fence", type=click.Choice(FENCES), help=f"Of the run that is told.  [default: {OFF}]"),
         click.option("--faults", metavar="LIST", help=FAULTS_HELP),
         click.option("--seed", type=int, help="Play this one, exactly as it was."),
-        click.option("--first-seed", type=int, default=0, show_default=True, help="The seed to begin with."),
-        click.option("--seeds", type=int, default=SEEDS_DEFAULT, show_default=True, help="How many seeds a cell."),
+        click.option("--first-seed", type=int, help="The seed to begin with.  [default: 0]"),
+        click.option("--seeds", type=int, help=f"How many seeds a cell.  [default: {SEEDS_DEFAULT}]"),
     ):
         function = option(function)
     return function
@@ -100,13 +113,17 @@ def options(function: Function) -> Function:
 def run(name: str, asked: dict[str, Any]) -> int:
     """Do what a command of one approach was asked for."""
     approach = find(name)
-    seeds = check_seeds(asked["first_seed"], asked["seeds"])
+    one_of(seed=asked["seed"], seeds=asked["seeds"])
+    one_of(seed=asked["seed"], first_seed=asked["first_seed"])
+    is_told = asked["told"] or asked["picture"] is not None or asked["seed"] is not None
+    needs(is_told, "--story, --picture or --seed", check=asked["checker"], fence=asked["fence"])
+    seeds = check_seeds(asked["first_seed"] or 0, SEEDS_DEFAULT if asked["seeds"] is None else asked["seeds"])
     jobs = check_jobs(asked["jobs"])
     if asked["seed"] is not None and not 0 <= asked["seed"] <= SEED_MAX:
         raise ConfigError("--seed", asked["seed"], f"must lie between 0 and {SEED_MAX}")
     check_picture("--picture", asked["picture"])
     faults = None if asked["faults"] is None else chosen(asked["faults"])
-    if asked["told"] or asked["picture"] is not None or asked["seed"] is not None:
+    if is_told:
         return _one(approach, asked, faults, seeds)
     columns = COLUMNS if faults is None else ("+".join(faults) or "none",)
     cells = list(count([name], columns, seeds, jobs))
@@ -129,21 +146,21 @@ def _command(name: str) -> str:
 def _one(approach: Approach, asked: dict[str, Any], faults: tuple[str, ...] | None, seeds: range) -> int:
     fault, known_for = approach.tale
     faults = (fault,) if faults is None else faults
-    checker = asked["checker"] or known_for
+    checker, fence = asked["checker"] or known_for, asked["fence"] or OFF
     seed = asked["seed"]
     if seed is None:
-        seed = smallest(approach, faults, asked["fence"], checker, seeds)
+        seed = smallest(approach, faults, fence, checker, seeds)
         if seed is None:
-            where = f"{len(seeds)} seeds with {', '.join(faults) or 'no fault'} and fence {asked['fence']}"
+            where = f"{len(seeds)} seeds with {', '.join(faults) or 'no fault'} and fence {fence}"
             click.echo(f"none of {where}: {TITLES[checker]}")
             return 0
-    played = play(approach, seed, faults, asked["fence"])
+    played = play(approach, seed, faults, fence)
     found = check(played.history, played.plan)
     if asked["picture"] is not None:
         # Where nobody gets anything done there is no moment to look at, but all of it.
         until = None if checker == "stuck" else _end_of(found, checker)
         _draw(asked["picture"], approach, played, until)
-    replay = f"{_command(approach.name)} --seed {seed} --faults {','.join(faults) or 'none'} --fence {asked['fence']}"
+    replay = f"{_command(approach.name)} --seed {seed} --faults {','.join(faults) or 'none'} --fence {fence}"
     replay += "" if asked["checker"] is None else f" --check {checker}"
     if asked["as_json"]:
         entries = played.history if asked["told"] else []

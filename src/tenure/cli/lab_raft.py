@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from tenure.cli.lab_asking import check_jobs, needs, one_of
 from tenure.cli.lab_figure16 import run_figure16
 from tenure.cli.lab_picture import check_folder, write
 from tenure.cli.lab_raft_seeds import run_seed, run_seeds
@@ -23,7 +24,6 @@ from tenure.lab.raft.stories import STORIES
 from tenure.lab.raft.stories import find as find_story
 
 SEEDS_DEFAULT: Final = 500
-JOBS_MAX: Final = 64
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,7 +95,7 @@ def command(  # noqa: PLR0913  (click hands every option in)
 
     Exit code 1 if a promise was broken, or if a mutant survived.
     """
-    _one_of(
+    one_of(
         story=story,
         list=list_stories,
         list_mutants=list_mutants,
@@ -104,15 +104,14 @@ def command(  # noqa: PLR0913  (click hands every option in)
         seed=seed,
         seeds=seeds,
     )
-    _needs(figure16, "--figure16", trials=trials, broadcast=broadcast)
-    _needs(figure16 or story is not None, "--story or --figure16", svg=svg)
-    _needs(seed is not None, "--seed: each seed draws others", strikes=strikes)
+    needs(figure16, "--figure16", trials=trials, broadcast=broadcast)
+    needs(figure16 or story is not None, "--story or --figure16", svg=svg)
+    needs(seed is not None, "--seed: each seed draws others", strikes=strikes)
     with_seeds = not (figure16 or kill_all or list_stories or list_mutants or story is not None)
-    _needs(with_seeds, "--seeds or --seed", first_seed=first_seed or None, without=without or None, **chosen)
+    needs(with_seeds, "--seeds or --seed", first_seed=first_seed or None, without=without or None, **chosen)
     if svg is not None:
         check_folder("--svg", svg)
-    if not 1 <= jobs <= JOBS_MAX:
-        raise ConfigError("--jobs", jobs, f"must lie between 1 and {JOBS_MAX}")
+    check_jobs(jobs)
     left_out = frozenset(name for names in without for name in names.split(","))
     options = Options(without=left_out, strikes=_numbers(strikes), **chosen)
     if list_stories or list_mutants:
@@ -126,19 +125,6 @@ def command(  # noqa: PLR0913  (click hands every option in)
     if seed is not None:
         return run_seed(seed, options, as_json=as_json)
     return run_seeds(first_seed, SEEDS_DEFAULT if seeds is None else seeds, jobs, options, as_json=as_json)
-
-
-def _one_of(**modes: Any) -> None:
-    asked = [f"--{name.replace('_', '-')}" for name, value in modes.items() if value is not None and value is not False]
-    if len(asked) > 1:
-        raise ConfigError(asked[0], "given", f"cannot be given together with {asked[1]}")
-
-
-def _needs(there: bool, what: str, **given: Any) -> None:
-    for name, value in given.items():
-        if value is not None and not there:
-            shown = ",".join(value) if isinstance(value, tuple) else value
-            raise ConfigError(f"--{name.replace('_', '-')}", shown, f"needs {what}")
 
 
 def _numbers(strikes: str | None) -> tuple[int, ...] | None:
