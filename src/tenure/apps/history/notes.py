@@ -3,14 +3,18 @@
 A renewal is heard of in each heartbeat, of ten thousand elections in one fact. Its margin is folded into the record, and goes with
 its next writing: when the tenure ends; after a minute; and whenever it has lasted for twice as long as then. So of one that vanishes
 it is known how it was doing, and a tenure of a year was written twenty times for that.
+
+Facts beyond a queue are never heard, and nobody knows which they were. When that was is known (``missed``): the next tenure of each
+election says that others may be lost since the last that was heard of. And of a candidate that is heard of in another tenure the one
+before is over, though nobody has said how.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from tenure.apps.history.records import TEXT_MAX, Record, Sighting
+from tenure.apps.history.records import TEXT_MAX, Dropped, Record, Sighting
 from tenure.errors import redact
 from tenure.facts import kinds as what
 from tenure.facts.kinds import Fact
@@ -34,6 +38,20 @@ _REFRESHED_MAX: Final = 100
 _BEGINNINGS: Final = (what.Stood, what.Waiting, what.Woken, what.Elected)
 # Tenures that are over and may still be refused a write: a stale one comes late, and seldom long after.
 _PAST_MAX: Final = 1000
+# Elections of which it is known who led last here. Of others everything before a tenure may be lost, once facts were missed.
+_LAST_MAX: Final = 20_000
+_HOLES_MAX: Final = 20  # Of more the oldest are told as one: then more may be lost than was.
+
+
+class _Last(NamedTuple):
+    """The last tenure of an election here that was heard of."""
+
+    token: int
+    heard_ns: int
+    is_over: bool
+
+
+_NOBODY: Final = _Last(0, 0, is_over=True)
 
 
 @dataclass(slots=True, eq=False)
@@ -54,9 +72,10 @@ class _Candidate:
     refresh_ns: int = 0  # when what was folded is written
     margin_min_ns: int | None = None
     renewed_s: float | None = None
+    serial: int | None = None  # of the bid that it leads by, once that was renewed
     is_unwritten: bool = False  # whether anything was folded since it was last told
 
-    def begin(self, fact: Fact, token: int) -> None:
+    def begin(self, fact: Fact, token: int, dropped: Dropped | None) -> None:
         """Take office."""
         self.record = Record(
             token=token,
@@ -65,9 +84,10 @@ class _Candidate:
             ttl_s=self.ttl_s,
             elect_s=None if self.woken_ns is None else _seconds(fact.at_ns - self.woken_ns),
             sighting=self._sighting(fact.at_ns),
+            dropped=dropped,
         )
         self.began_ns, self.refresh_ns = fact.at_ns, fact.at_ns + _REFRESH_AFTER_NS
-        self.margin_min_ns = self.renewed_s = self.taken_by = self.woken_ns = None
+        self.margin_min_ns = self.renewed_s = self.serial = self.taken_by = self.woken_ns = None
 
     def current(self) -> Iterator[tuple[str, Record]]:
         """Yield the record of its tenure with what was folded since, if it has one."""
@@ -107,6 +127,8 @@ class Notes:
         ] = {}  # by token: where each election counts for itself, some are equal
         self._past: dict[int, list[_Past]] = {}  # likewise
         self._past_in_order: deque[_Past] = deque()  # the oldest first
+        self._last: OrderedDict[str, _Last] = OrderedDict()  # by election, who was elected longest ago first
+        self._holes: list[tuple[int, int]] = []  # from when to when facts were missed, the oldest first
 
     def hear(self, fact: Fact) -> Iterator[tuple[str, Record]]:
         """Take note of a fact, and yield what is to be written because of it: an election and a record of it."""
@@ -122,6 +144,14 @@ class Notes:
                 _wait_on(one, fact)
                 yield from self._of_tenure(one, fact)
 
+    def missed(self, from_ns: int, to_ns: int) -> None:
+        """Take note of it that facts were lost which were published between these instants: which ones, nobody knows."""
+        if self._holes and from_ns <= self._holes[-1][1]:
+            from_ns, _ = self._holes.pop()
+        self._holes.append((from_ns, to_ns))
+        if len(self._holes) > _HOLES_MAX:
+            self._holes[:2] = [(self._holes[0][0], self._holes[1][1])]
+
     def unwritten(self) -> Iterator[tuple[str, Record]]:
         """Yield the records of which there is more to say than was told: by renewals, and by writes that were refused."""
         for one in (one for kept in self._leading.values() for one in kept):
@@ -135,8 +165,10 @@ class Notes:
     def _of_tenure(self, one: _Candidate, fact: Fact) -> Iterator[tuple[str, Record]]:
         match fact.what:
             case what.Elected(token):
-                one.begin(fact, token)
+                self._lose_sight(one)
+                one.begin(fact, token, self._lost_before(fact, token))
                 self._leading.setdefault(token, []).append(one)
+                self._note_last(one.election, _Last(token, fact.at_ns, is_over=False))
                 yield from one.current()
             case what.Overstayed(token, late_by_ns) if one.record is not None and one.record.token == token:
                 one.record = replace(one.record, overstay_s=_seconds(late_by_ns))
@@ -147,9 +179,12 @@ class Notes:
                     self._remember(_Past(election, record))
                     yield election, record
                 self._end(one, token)
+                if self._last.get(one.election, _NOBODY).token == token:
+                    self._last[one.election] = _Last(token, fact.at_ns, is_over=True)
+            case what.Left(token) if one.record is not None and one.record.token < token:
+                self._lose_sight(one)
             case what.Withdrew():
-                if one.record is not None:
-                    self._end(one, one.record.token)
+                self._lose_sight(one)
                 self._forget(one)
 
     def _candidate(self, election: str, holder: Holder, *, may_be_new: bool) -> _Candidate | None:
@@ -168,12 +203,38 @@ class Notes:
         one.record = None
         _take_out(self._leading, token, one)
 
+    def _lose_sight(self, one: _Candidate) -> None:
+        """Take its tenure for one that is over, if it has one: its end was missed. A write may still be refused to it."""
+        is_unwritten = one.is_unwritten
+        for election, record in one.current():
+            self._remember(_Past(election, record, is_unwritten))
+            self._end(one, record.token)
+
+    def _lost_before(self, fact: Fact, token: int) -> Dropped | None:
+        """Return of which tenures of its election it may be that they were held here, and never heard of."""
+        last = self._last.get(fact.election, _NOBODY)
+        if not any(from_ns <= fact.at_ns and last.heard_ns <= to_ns for from_ns, to_ns in self._holes):
+            return None
+        least = last.token + 1 if last.is_over else last.token
+        return Dropped(least, token - 1) if least < token else None
+
+    def _note_last(self, election: str, last: _Last) -> None:
+        self._last[election] = last
+        self._last.move_to_end(election)
+        if len(self._last) > _LAST_MAX:
+            self._last.popitem(last=False)
+
     def _renewed(self, renewed: what.Renewed, fact: Fact) -> Iterator[tuple[str, Record]]:
         margin_ns, candidates, at_s, at_ns = renewed.margin_ns, self._candidates, fact.at_s, fact.at_ns
         are_few = len(self._leading) <= _REFRESHED_MAX
         for bid in renewed.bids:
             for one in candidates.get(bid.election, ()):
                 if one.record is not None and (one.holder is bid.holder or one.holder == bid.holder):
+                    if one.serial != bid.serial:
+                        if one.serial is not None:  # It is by another tenure that this one is in office.
+                            self._lose_sight(one)
+                            continue
+                        one.serial = bid.serial
                     if one.margin_min_ns is None or margin_ns < one.margin_min_ns:
                         one.margin_min_ns = margin_ns
                     if one.renewed_s is None and bid.advertise:

@@ -22,6 +22,7 @@ from tenure.apps.history.backlog import Backlog, Pace
 from tenure.apps.history.notes import KINDS, Notes
 from tenure.apps.history.places import Place, place_of
 from tenure.apps.history.records import Record
+from tenure.clock import BootClock
 from tenure.errors import ConfigError, Contended, Refused, StoreError, redact
 from tenure.facts import Subscription, subscribe
 from tenure.facts.kinds import Fact
@@ -63,13 +64,14 @@ class Recorder:
         self._said: set[type[_Failure]] = set()
         self._is_over = False
         self._under_way_count = 0  # records of the write that is being made
+        self._clock = BootClock()  # as facts are dated by
+        self._looked_ns = self._missed_count = 0
         self.written_count = 0  # writes that were made
 
     @property
     def dropped_count(self) -> int:
         """How many records, and facts for them, were lost here because there was no time or place for them."""
-        missed = 0 if self._subscription is None else self._subscription.dropped
-        return self._backlog.dropped_count + missed
+        return self._backlog.dropped_count + self._missed()
 
     def __enter__(self) -> Self:
         if self._subscription is not None:
@@ -77,6 +79,7 @@ class Recorder:
         engine = self._given.store if isinstance(self._given, OpenStore) else self._given
         self._pid, self._identity = os.getpid(), engine.identity
         self._notes = Notes(engine.address, self._elections, engine.identity)
+        self._looked_ns = self._clock.now()
         self._subscription = subscribe(self._hear, kinds=KINDS, queue_max=_QUEUE_MAX)
         return self
 
@@ -119,10 +122,21 @@ class Recorder:
         if self._pid != os.getpid():  # The child of a fork has no office of its parent's; it keeps its history anew.
             return
         with self._changed:
+            self._look_what_was_missed()
             if self._put(self._notes.hear(fact)):
                 if self._thread is None:
                     self._start()
                 self._changed.notify_all()
+
+    def _look_what_was_missed(self) -> None:
+        """Note from when to when facts were lost. Not before which of them: what is heard now was published before those in the queue."""
+        looked_ns, missed = self._clock.now(), self._missed()
+        if missed != self._missed_count:
+            self._notes.missed(self._looked_ns, self._clock.now())
+        self._looked_ns, self._missed_count = looked_ns, missed
+
+    def _missed(self) -> int:
+        return 0 if self._subscription is None else self._subscription.dropped
 
     def _put(self, records: Iterable[tuple[str, Record]]) -> bool:
         """Have records written. False: there were none."""
