@@ -1,5 +1,6 @@
 """What is wrong beside the elections themselves: stale writes, servers of the store, and ends of which nobody has told yet."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -87,7 +88,8 @@ def test_what_was_heard_here_is_not_marked_again_by_the_record_of_it() -> None:
     [
         ("111", "ok", "The only election has a leader"),
         ("110", "warn", "The store has no node to spare: 1 of 3 is down"),
-        ("100", "bad", "The store has no quorum: 2 of 3 are down"),
+        ("100", "warn", "2 of the 3 nodes that the URL names are down"),
+        ("10", "warn", "1 of the 2 nodes that the URL names is down"),
         ("11110", "warn", "The store has 1 node to spare: 1 of 5 is down"),
     ],
 )
@@ -97,7 +99,7 @@ def test_servers_that_are_down_are_told_before_the_store_does_not_answer(up: str
     assert headline(made) == (level, text)
 
 
-def test_what_is_wrong_with_an_election_comes_before_a_server_that_is_down_and_after_a_lost_quorum() -> None:
+def test_what_is_wrong_with_an_election_comes_before_servers_that_are_down() -> None:
     made = led(left_s=1.0)
     made.saw([status("jobs", None, standbys=(BOB,))], T0_S + 3)
     made.store_is(ok=True, members={"a": True, "b": True, "c": False})
@@ -105,7 +107,18 @@ def test_what_is_wrong_with_an_election_comes_before_a_server_that_is_down_and_a
     assert (found["text"], found["also"]) == ("The only election has no leader", ["1 of 3 nodes of the store down"])
     made.store_is(ok=True, members={"a": True, "b": False, "c": False})
     found = made.as_json()["headline"]
-    assert (found["text"], found["also"]) == ("The store has no quorum: 2 of 3 are down", ["1 without a leader"])
+    assert (found["text"], found["also"]) == (
+        "The only election has no leader",
+        ["2 of the 3 nodes that the URL names down"],
+    )
+
+
+def test_what_a_quorum_is_is_not_known_of_a_store_that_answers_though_half_of_the_named_nodes_are_down() -> None:
+    made = led()
+    made.store_is(ok=True, members={"a": True, "b": False})
+    assert made.as_json()["store"]["quorum"] is None
+    made.store_is(ok=False)
+    assert made.as_json()["store"]["quorum"] == 2
 
 
 def test_a_store_that_does_not_answer_says_once_that_the_rest_is_old() -> None:
@@ -142,6 +155,49 @@ def test_who_was_read_to_have_vanished_is_told_as_what_it_says_afterwards() -> N
     other.recorded("jobs", on_record(Record(5, str(ADA), T0_S, ended_s=T0_S + 10, reason="resigned")))
     (stint,) = row(other)["timeline"]
     assert (stint["reason"], stint["to"]) == ("resigned", "2027-01-15T08:00:10.000+00:00")
+
+
+# Records that are odd
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param((Record(1, "a/1/n", 1e9, ended_s=1.1e9, reason="{x}"),), id="a reason that is no text of ours"),
+        pytest.param((Record(1, "{0}/{x}/{", 1e9, ended_s=1.1e9, reason="{}"),), id="a holder that is none"),
+        pytest.param(
+            (
+                Record(1, str(BOB), 1e9, ended_s=1.1e9, reason="lapsed"),
+                Record(2, str(BOB), 1.2e9, ended_s=1.3e9, reason="lapsed"),
+                Record(3, str(BOB), 9e11, ended_s=9.1e11, reason="lapsed"),
+            ),
+            id="a year that no calendar has",
+        ),
+    ],
+)
+def test_whatever_is_on_record_of_an_election_all_of_them_are_shown_with_their_past(
+    records: tuple[Record, ...],
+) -> None:
+    made = led()
+    made.recorded("odd", on_record(*records))
+    assert len(row(made, "odd")["timeline"]) == len(records)
+    assert row(made, "odd")["marks"] == []
+    assert (row(made)["state"], row(made, "odd")["state"]) == ("ok", "vacant")
+    assert [one["election"] for one in made.changes()["elections"]] == ["jobs", "odd"]
+    json.dumps(made.as_json(), allow_nan=False)
+
+
+def test_an_election_whose_past_cannot_be_shown_is_shown_without_it_and_keeps_no_other_from_being_shown() -> None:
+    made = led()
+    (odd,) = on_record(Record(1, str(BOB), 1e9, ended_s=1.1e9, reason="lapsed"))
+    made.saw([status("a", ADA, 2, left_s=8), status("jobs", ADA, 7, left_s=8), status("more", ADA, 1)], T0_S + 1)
+    made.recorded("a", [odd, replace(odd, token=2, holder=str(ADA), began_s="yesterday")])  # type: ignore[arg-type]
+    shown = {one["election"]: one for one in made.as_json()["elections"]}
+    assert {name: one["leader"]["token"] for name, one in shown.items()} == {"a": 2, "jobs": 7, "more": 1}
+    assert [one["token"] for one in shown["a"]["timeline"]] == [2]
+    (mark,) = shown["a"]["marks"]
+    assert mark["text"].startswith("What was told of the time before cannot be shown: TypeError(")
+    assert [one["marks"] for one in made.as_json()["elections"] if one["election"] != "a"] == [[], []]
 
 
 # When the record is read

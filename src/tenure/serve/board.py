@@ -35,13 +35,16 @@ from tenure.facts.kinds import (
 )
 from tenure.plan import RTO_S, Budget
 from tenure.serve.board_json import Past, iso, moving, shown_row, since_s
-from tenure.serve.board_judging import REFUSED_WITHIN_S, SEVERITY, State, headline, judge
+from tenure.serve.board_judging import REFUSED_WITHIN_S, SEVERITY, State, headline, judge, majority
 from tenure.serve.board_rows import Mark, Row
 from tenure.serve.board_timeline import Stint
 from tenure.stores.base import ElectionStatus, Traits
 
 FAILOVERS_KEPT: Final = 20
 _REFUSED_KEPT: Final = 1000  # of elections that cannot be told apart: more are no news
+# What a row that is odd in a way that nobody has thought of may raise: records, names and addresses were written by others.
+_ODD: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_WHY_CHARS: Final = 200
 
 
 class Board:
@@ -240,8 +243,10 @@ class Board:
     def _refresh(self) -> None:
         late = {name for name, row in self._shown.items() if row["state"] != State.OK}  # Time alone may change these.
         for name in sorted(self._touched | late):
-            shown = self._show(self._rows[name])
-            if shown != self._shown.get(name):
+            shown = self._show_if_possible(self._rows[name])
+            if shown is None:
+                self._shown.pop(name, None)
+            elif shown != self._shown.get(name):
                 self._shown[name] = shown
         self._touched.clear()
 
@@ -259,6 +264,16 @@ class Board:
             whole = added >= len(margins)
             news |= {"margins": margins} if whole else {"margins_added": margins[len(margins) - added :]}
         return {"election": name, **news, **moving(self._rows[name], self._at_s)}
+
+    def _show_if_possible(self, row: Row) -> dict[str, Any] | None:
+        """Return what is shown of an election: without its past, if that is odd; None: nothing can be. It keeps no other from being shown."""
+        for _ in range(2):
+            try:
+                return self._show(row)
+            except _ODD as error:
+                row.forget_past(self._at_s, repr(error)[:_WHY_CHARS])
+                self._pasts.pop(row.election, None)
+        return None
 
     def _show(self, row: Row) -> dict[str, Any]:
         verdict = judge(row, self._at_s, self._budget)
@@ -287,10 +302,17 @@ class Board:
                 "since": iso(self._store["since"]),
                 "best_effort": self.best_effort,
                 "members": members,
-                "quorum": None if members is None else len(members) // 2 + 1,
+                "quorum": self._quorum(),
             },
             "plan": self._plan(),
         }
+
+    def _quorum(self) -> int | None:
+        """How many nodes decide; None: that is not known, as it is if fewer are up of those that the URL names, and the store answers."""
+        nodes = self._nodes()
+        if nodes is None or (self._store["ok"] and nodes[0] < majority(nodes[1])):
+            return None
+        return majority(nodes[1])
 
     def _nodes(self) -> tuple[int, int] | None:
         members = self._store["members"]

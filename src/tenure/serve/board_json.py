@@ -25,13 +25,10 @@ class Past:
         self._version = row.timeline.version
         self.timeline = [stint_json(stint) for stint in row.timeline]
         self.failovers = [
-            {
-                "election": row.election,
-                "token": found.token,
-                "at": iso(found.from_s),
-                "gap_s": round(found.gap_s or 0.0, 3),
-            }
+            {"election": row.election, "token": found.token, "at": at, "gap_s": round(found.gap_s or 0.0, 3)}
             for found in row.timeline.failovers()
+            if (at := iso(found.from_s))
+            is not None  # By a clock that is off by thousands of years nothing was measured.
         ]
 
 

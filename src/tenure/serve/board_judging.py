@@ -98,8 +98,6 @@ def headline(
         also = [f"{counts[state]} {_ALSO[state]}" for state in wrong]
         return Headline("bad", "The store does not answer", (f"when last seen {', '.join(also)}",) if also else ())
     store = _store_trouble(nodes)
-    if store is not None and store.level == "bad":
-        return Headline(store.level, store.text, tuple(f"{counts[state]} {_ALSO[state]}" for state in wrong))
     also = [f"{counts[state]} {_ALSO[state]}" for state in (*wrong[1:], State.IDLE) if counts[state]]
     if refused_elsewhere and wrong:
         also.append(_refused(refused_elsewhere).lower())
@@ -118,20 +116,24 @@ def headline(
 
 
 def _store_trouble(nodes: tuple[int, int] | None) -> Headline | None:
-    """Say what is the matter with the servers of the store: whoever is on call has to know before the store does not answer."""
+    """Say what is the matter with the servers of a store that answers: whoever is on call has to know before it does not."""
     if nodes is None or nodes[0] >= nodes[1]:
         return None
     up, total = nodes
-    spare, down = up - (total // 2 + 1), f"{total - up} of {total}"
-    is_down = f"{down} {'is' if total - up == 1 else 'are'} down"
-    also = (f"{down} nodes of the store down",)
-    if spare < 0:
-        return Headline("bad", f"The store has no quorum: {is_down}", also)
+    spare, down, are = up - majority(total), f"{total - up} of {total}", "is" if total - up == 1 else "are"
+    if spare < 0:  # And it answers: so those that the URL names are not all that there are.
+        named = f"{total - up} of the {total} nodes that the URL names"
+        return Headline("warn", f"{named} {are} down", (f"{named} down",))
     return Headline(
         "warn",
-        f"The store has {'no' if spare == 0 else spare} node{'s' if spare > 1 else ''} to spare: {is_down}",
-        also,
+        f"The store has {'no' if spare == 0 else spare} node{'s' if spare > 1 else ''} to spare: {down} {are} down",
+        (f"{down} nodes of the store down",),
     )
+
+
+def majority(total: int) -> int:
+    """Return how many of so many nodes decide."""
+    return total // 2 + 1
 
 
 def _refused(count: int) -> str:
@@ -183,9 +185,10 @@ _ENDS: Final = {
 
 
 def _how_it_ended(last: Stint) -> str:
-    return _ENDS.get(last.reason, f"{{name}} was {last.reason}.").format(
-        name=f"{_short(last.holder)} (token {last.token})"
-    )
+    name = f"{_short(last.holder)} (token {last.token})"
+    known = _ENDS.get(last.reason)
+    # A reason that is none of ours was written by somebody else, and is no text to put something into.
+    return f"{name} was {last.reason}." if known is None else known.format(name=name)
 
 
 def _risk(row: Row, name: str) -> Verdict | None:

@@ -212,6 +212,14 @@ class Row:
         if self.leader is not None and last is not None and last.token == self.leader.token:
             self.since_s = last.from_s if self.since_s is None else self.since_s
 
+    def forget_past(self, at_s: float, why: str) -> None:
+        """Forget what others have told of the tenures before, which cannot be shown, and mark that."""
+        self.timeline, self._refused_recorded, self.since_s = Timeline(), {}, None
+        if self.leader is not None:
+            self.timeline.began(int(self.leader.token), str(self.leader.holder), None)
+        self.marks.clear()
+        self.marks.append(Mark(at_s, "noted", f"What was told of the time before cannot be shown: {why}"))
+
     def _refused_elsewhere(self, stint: Stint, after: Stint | None) -> None:
         """Mark what sinks of other processes refused. When they did is not on record: not before another led."""
         count, known = stint.refused_count - self._refused_heard[stint.token], self._refused_recorded.get(stint.token)

@@ -42,9 +42,13 @@ function* describeStore(store, refused, now) {
   if (store.detail) yield make("p", {}, store.detail);
   if (store.members !== null) {
     const up = store.members.filter((member) => member.ok).length;
-    const spare = up - store.quorum;
-    const words = spare < 0 ? "no quorum" : spare === 0 && store.members.length > 1 ? "quorum, and none to spare" : "quorum";
-    yield sign(spare > 0 || (spare === 0 && store.members.length === 1), `${up} of ${store.members.length} nodes up: ${words}`);
+    const all = store.members.length;
+    if (store.quorum === null) yield sign(false, `${up} of the ${all} nodes up that the URL names`);
+    else {
+      const spare = up - store.quorum;
+      const words = spare < 0 ? "no quorum" : spare === 0 && all > 1 ? "quorum, and none to spare" : "quorum";
+      yield sign(spare > 0 || (spare === 0 && all === 1), `${up} of ${all} nodes up: ${words}`);
+    }
     yield make("ul", { class: "members" }, ...store.members.map((member) => make("li", { class: member.ok ? "up" : "down" }, make("bdi", {}, member.name), ` ${member.ok ? "up" : "down"}`)));
   }
   if (store.best_effort) yield make("p", { class: "caution" }, make("strong", {}, "Best effort: "), store.best_effort);
