@@ -10,7 +10,7 @@ import pytest
 from tenure.apps.history.backlog import RECORDS_MAX, Backlog
 from tenure.apps.history.records import TENURES_MAX, Dropped, Log, Record, dumped, loaded, merged
 from tenure.apps.history.rto import Verdict, report
-from tenure.apps.history.told import TenureRecord, told
+from tenure.apps.history.told import Clocks, Span, TenureRecord, told
 from tests.history.making import ADA, BOB, T0_S, TRAITS, record
 
 
@@ -30,6 +30,11 @@ class Desk:
         while (todo := self.backlog.take(self.now_s, in_turn=in_turn)) is not None:
             self.log = loaded("jobs", dumped(merged(self.log, todo[1])))
             self.backlog.wrote(*todo)
+
+    def take(self) -> list[Record]:
+        todo = self.backlog.take(self.now_s)
+        assert todo is not None
+        return todo[1]
 
     def tell(self) -> list[TenureRecord]:
         return told("jobs", self.log, TRAITS, None, T0_S + 10**6)
@@ -101,7 +106,36 @@ def test_after_a_tenure_whose_end_was_lost_no_gap_is_told() -> None:
     desk.backlog.put("jobs", record(200, began_s=T0_S + 1001))
     desk.write()
     first, second = desk.tell()
-    assert (first.reason, second.gap, second.unrecorded) == ("vanished", None, True)
+    assert (first.reason, first.ended_s, second.gap, second.unrecorded) == ("unknown", None, None, True)
+    assert first.ended_between == Span(T0_S, T0_S + 1001, Clocks.ONE)
+
+
+def test_a_tenure_whose_beginning_was_lost_is_complete_once_it_is_written_and_the_gap_after_it_is_told() -> None:
+    desk = Desk()
+    for said in (record(4, ended_s=T0_S + 1, reason="resigned"), record(5, began_s=T0_S + 2)):
+        desk.backlog.put("jobs", said)
+    first, second = desk.take()
+    desk.backlog.drop("jobs", [second])
+    desk.backlog.put_back("jobs", [first])
+    desk.backlog.put("jobs", record(5, began_s=T0_S + 2, seen_s=T0_S + 62))
+    desk.write()
+    desk.log = merged(desk.log, [record(9, replace(BOB, host=ADA.host), T0_S + 90)])
+    _, second_told, third = desk.tell()
+    assert (second_told.reason, second_told.gap_s, second_told.unrecorded) == ("vanished", 1.0, False)
+    assert (third.gap, third.unrecorded) == (Span(0.0, 28.0, Clocks.ONE), False)
+
+
+def test_an_end_that_was_lost_while_its_beginning_was_written_again_is_not_forgotten() -> None:
+    desk = Desk()
+    desk.backlog.put("jobs", record(5))
+    (begun,) = desk.take()
+    desk.backlog.put("jobs", record(5, ended_s=T0_S + 10, reason="resigned"))
+    desk.backlog.drop_all()
+    desk.backlog.put_back("jobs", [begun])
+    desk.write()
+    desk.log = merged(desk.log, [record(6, BOB, T0_S + 20)])
+    first, second = desk.tell()
+    assert (first.reason, second.gap, second.unrecorded) == ("unknown", None, True)
 
 
 def test_a_lock_that_is_taken_a_hundred_times_a_second_was_free_for_no_longer_than_that() -> None:

@@ -7,6 +7,7 @@ import pytest
 from tenure.apps.history.records import Dropped
 from tenure.apps.history.told import Clocks, Span, TenureRecord, last, told
 from tenure.model import Incumbent, Token
+from tenure.serve.board_timeline import Stint
 from tests.history.making import ADA, BOB, T0_S, TRAITS, record, sighting
 
 STAYS_S = 8.5  # a lease of 8 s, and what the store takes beyond it
@@ -108,6 +109,21 @@ def test_between_whom_records_were_lost_no_gap_is_told_whoever_says_so(
     )
     assert [one.unrecorded for one in tenures[1:]] == unrecorded
     assert [one.gap is None for one in tenures[1:]] == unrecorded
+
+
+def test_one_of_which_its_own_process_lost_records_has_not_vanished_and_one_of_which_others_did_has() -> None:
+    same_process, lost = replace(ADA, nonce="2" * 16), Dropped(6, 8)
+    first, second = tell(record(7), record(9, same_process, T0_S + 100, dropped=lost))
+    assert (first.reason, first.ended_s, first.ended_between) == ("unknown", None, Span(T0_S, T0_S + 100, Clocks.ONE))
+    assert (second.gap, second.unrecorded) == (None, True)
+    assert not Stint.of(first).said_why  # The page lets it be told by whoever has seen it.
+    first, second = tell(record(7), record(8, BOB, T0_S + 100, dropped=lost))
+    assert (first.reason, second.gap, second.unrecorded) == ("vanished", Span(0.0, 100.0, Clocks.TWO), False)
+    # It may be said by one that had led before it, and left late.
+    ended = record(5, same_process, ended_s=T0_S + 10, reason="resigned", dropped=Dropped(7, 7))
+    _, last_one = tell(ended, record(7))
+    assert (last_one.reason, last_one.in_office) == ("unknown", False)
+    assert tell(ended, record(7), incumbent=in_office(7))[-1].in_office
 
 
 def test_the_last_one_is_in_office_if_the_store_says_so_and_has_vanished_if_not() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Self
 
+from tenure.apps.history.told import UNKNOWN as LOST
 from tenure.apps.history.told import VANISHED, TenureRecord
 from tenure.errors import Reason
 
@@ -39,7 +40,8 @@ class Stint:
         if end_s is None and record.ended_between is not None:
             end_s = record.ended_between.most_s
         gap_s = None if record.gap is None else max(0.0, record.gap.most_s)
-        reason, margin_s = record.reason or UNKNOWN, record.margin_min_s
+        reason = UNKNOWN if record.reason == LOST else record.reason or UNKNOWN
+        margin_s = record.margin_min_s
         return cls(
             record.token,
             record.holder,

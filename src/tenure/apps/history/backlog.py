@@ -200,9 +200,8 @@ class Backlog:
     def _note(self, election: str, records: Sequence[Record]) -> None:
         """Take note of what nobody will ever write."""
         for record in records:
-            lost: Dropped | None = Dropped(record.token, record.token)
-            if record.ended_s is None and record.key in self._open.get(election, ()):
-                lost = None  # That it leads is in the log, and was only to be said again.
+            # Who has not ended is heard of again, at its end at the latest: nothing is missing but for as long as it leads.
+            lost = None if record.ended_s is None else Dropped(record.token, record.token)
             for known in (record.dropped, self._dropped.get(election)):
                 lost = either(covering, lost, known)
             if lost is not None:

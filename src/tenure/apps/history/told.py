@@ -8,7 +8,9 @@ Rules of this file
    it is told from what up to what it lies.
 3. The lower bound of a vanished leader's end comes from its successor: as long as the store says "taken" to somebody who has
    watched for longer than a dead leader's office stays taken, its holder has renewed within that time.
-4. Between two tenures that are recorded somebody may have led of whom there is no record: the store has named them to the second
+4. One whose end was recorded, and lost before it was written, has not vanished: its process lives to say so. Why it ended is
+   ``unknown``.
+5. Between two tenures that are recorded somebody may have led of whom there is no record: the store has named them to the second
    one, or the process that had recorded them says that it lost them. Then there is no gap to tell, whatever the clocks say.
 """
 
@@ -24,6 +26,7 @@ from tenure.model import Incumbent
 from tenure.stores.base import Traits
 
 VANISHED: Final = "vanished"
+UNKNOWN: Final = "unknown"
 
 
 class Clocks(StrEnum):
@@ -55,9 +58,9 @@ class TenureRecord:
     token: int
     holder: str
     began_s: float
-    ended_s: float | None  # by its holder's own word; None: in office, or vanished
-    reason: str | None  # why it ended, or "vanished"; None: it is in office
-    ended_between: Span | None  # of one that vanished: the instants between which it did
+    ended_s: float | None  # by its holder's own word; None: in office, vanished, or that word was lost
+    reason: str | None  # why it ended, or "vanished" or "unknown"; None: it is in office
+    ended_between: Span | None  # of one that vanished, or whose word was lost: the instants between which it ended
     gap: Span | None  # the time without a leader before it; None: it is the first known, or that was not measured
     overlaps: bool  # the one before it ended later than this began: its body overstayed, or their clocks differ
     unrecorded: bool  # somebody led between the one before it and this who keeps no history, or whose record was lost
@@ -111,19 +114,20 @@ def told(  # noqa: PLR0913  (each by its name)
     """
     found: list[TenureRecord] = []
     before: Record | None = None
-    dropped = [record.dropped for record in log if record.dropped is not None]
+    losses = [(_process_of(record), record.dropped) for record in log if record.dropped is not None]
     for record, after in pairwise((*log, None)):
         assert record is not None
-        unrecorded = before is not None and _another_between(before, record, dropped)
+        unrecorded = before is not None and _another_between(before, record, losses)
         gap, overlaps = (None, False) if before is None or unrecorded else _gap(before, record, traits)
         reason, between = record.reason, None
-        if record.ended_s is None:
-            if after is not None:
-                reason, between = VANISHED, _end_of(record, after, traits)
-            elif incumbent is None or incumbent.token != record.token:
-                # Nobody has written down that it succeeded; but the store says that this one is no longer there.
-                clocks = Clocks.ONE if is_here else Clocks.TWO
-                reason, between = VANISHED, _ordered(_last_sign_s(record), now_s, clocks)
+        if record.ended_s is None and (after is not None or incumbent is None or incumbent.token != record.token):
+            reason = UNKNOWN if _has_lost_its_end(record, losses) else VANISHED
+            # If nobody has written down that it succeeded, the store says that this one is no longer there.
+            between = (
+                _ordered(_last_sign_s(record), now_s, Clocks.ONE if is_here else Clocks.TWO)
+                if after is None
+                else _end_of(record, after, traits)
+            )
         found.append(_told(election, record, reason, between, gap, overlaps=overlaps, unrecorded=unrecorded))
         before = record
     return found
@@ -159,13 +163,27 @@ def _told(  # noqa: PLR0913  (each by its name)
     )
 
 
-def _another_between(before: Record, after: Record, dropped: Sequence[Dropped]) -> bool:
+_Losses = Sequence[tuple[str, Dropped]]  # by which process, and what
+
+
+def _another_between(before: Record, after: Record, losses: _Losses) -> bool:
     """Say whether the store named another to the second one while it waited, who came after the first; or may have been lost."""
     if after.sighting is not None and after.sighting.token > before.token:
         return True
+    if any(lost.may_lie_between(before.token, after.token) for _, lost in losses):
+        return True
     # Of one whose end was lost it is not known since when nobody led.
-    since = before.token if before.ended_s is not None else before.token - 1
-    return any(lost.may_lie_between(since, after.token) for lost in dropped)
+    return before.ended_s is None and _has_lost_its_end(before, losses)
+
+
+def _has_lost_its_end(record: Record, losses: _Losses) -> bool:
+    """Say whether what its own process has lost may be its end. What others have lost is none of its records."""
+    process = _process_of(record)
+    return any(loser == process and lost.least <= record.token <= lost.most for loser, lost in losses)
+
+
+def _process_of(record: Record) -> str:
+    return record.holder.rpartition("/")[0]
 
 
 def stays_taken_s(record: Record, traits: Traits) -> float | None:

@@ -71,6 +71,7 @@ export const REASONS = {
   "store-gone": "could not reach the store",
   stalled: "made no progress",
   vanished: "went without a word",
+  unknown: "not known",
 };
 
 export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
