@@ -216,6 +216,16 @@ def test_a_record_is_read_when_its_election_is_first_seen_and_again_and_so_after
     assert recall.due(1e9) is None
 
 
+def test_a_record_is_read_however_often_the_leader_changes() -> None:
+    recall, read = Recall(), 0
+    for now_s in range(600):
+        recall.saw({"jobs": now_s}, now_s)
+        while recall.due(now_s) is not None:
+            read += 1
+    assert 300 <= read <= 600, "as often as it is looked at, at the most"
+    assert len(recall._due_s["jobs"]) <= len(AGAIN_AFTER_S) + 1
+
+
 def test_an_election_that_is_gone_is_not_read_and_what_is_known_is_bounded() -> None:
     recall = Recall()
     recall.saw({str(number): 1 for number in range(2 * ELECTIONS_MAX)}, 0)

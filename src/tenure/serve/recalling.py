@@ -2,7 +2,8 @@
 
 Holders write down what nobody else can know: why they left, how close renewals came, which of their writes were refused. They do so a
 little later than it happens, and of a write that is refused a good while after they have left. So each record is read when its election is
-first seen, and again, ever later: its leader may have come a moment before. After each change of leader that begins anew.
+first seen, and again, ever later: its leader may have come a moment before. After each change of leader that begins anew; but what is due
+before stays so, or one whose leaders last a second would never be read.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,9 @@ class Recall:
         for name, token in tokens.items():
             if name in self._tokens:
                 if self._tokens[name] != token:
-                    self._due_s[name] = [now_s + after_s for after_s in AGAIN_AFTER_S]
+                    again_s = [now_s + after_s for after_s in AGAIN_AFTER_S]
+                    before_s = [due_s for due_s in self._due_s.get(name, [])[:1] if due_s < again_s[0]]
+                    self._due_s[name] = before_s + again_s
             elif len(self._tokens) >= ELECTIONS_MAX:
                 continue
             else:
