@@ -16,11 +16,12 @@ from tenure.serve import sidecar
 from tenure.serve.app import build
 from tenure.serve.board import Board
 from tenure.serve.setup import Setup
-from tenure.serve.sidecar import Sidecar
+from tenure.serve.sidecar import ASKING_MAX, Sidecar
 from tenure.stores.base import Traits
 from tenure.stores.memory import MemoryEngine, MemoryStore
 from tenure.testing.engines import EtcdCluster, PostgresCluster
 from tests.processes import check_eventually
+from tests.serve.inside import BEARER, TOKEN
 from tests.serve.outside import Process, Stage, staged
 
 
@@ -117,6 +118,10 @@ class Page:
     def __init__(self, sidecar: Sidecar, client: httpx.AsyncClient) -> None:
         self.sidecar, self._client = sidecar, client
 
+    async def asked(self, method: str, path: str, **body: object) -> tuple[int, str]:
+        answer = await self._client.request(method, path, json=body, headers=BEARER)
+        return answer.status_code, str(answer.json().get("error"))
+
     async def ready(self) -> tuple[int, str]:
         answer = await self._client.get("/ready")
         return answer.status_code, str(answer.json()["trouble"])
@@ -135,7 +140,7 @@ UNREACHED = Unreachable("memory://", "open", "it is down")
 async def waiting(
     store: Late, *, unreached: StoreError | None = UNREACHED, history: bool = False
 ) -> AsyncIterator[Page]:
-    app = build(store, Setup(stand=("jobs",), history=history), unreached)
+    app = build(store, Setup(stand=("jobs",), history=history, tokens=(TOKEN.encode(),)), unreached)
     transport = httpx.ASGITransport(app)
     async with (
         asyncio.timeout(20),
@@ -164,6 +169,33 @@ def test_nobody_begins_to_stand_when_the_engine_comes_back_while_the_sidecar_end
             assert not page.sidecar.stands.stands("jobs")
             with pytest.raises(ConfigError, match="not open"):
                 _ = store.store
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_leaves_and_has_closed_its_store_says_so_to_who_asks_for_it() -> None:
+    async def main() -> None:
+        store = Late()
+        store.is_back.set()
+        async with waiting(store) as page:
+            await page.until_ready_says(200, "None")
+            for _ in range(ASKING_MAX):  # The engine answers nobody, and one more waits for its turn.
+                await page.sidecar.asking.acquire()
+            waits = asyncio.create_task(page.asked("POST", "/v1/check", election="jobs", token=1))
+            while not page.sidecar.asking._waiters:  # noqa: ASYNC110  (nobody tells)
+                await asyncio.sleep(0)
+            await page.sidecar.close()
+            page.sidecar.asking.release()
+            answers = [
+                await waits,
+                await page.asked("POST", "/v1/check", election="jobs", token=1),
+                await page.asked("POST", "/v1/elections/jobs/candidacies"),
+                await page.asked("POST", "/v1/elections/jobs/resign"),
+                await page.asked("POST", "/v1/locks/backup"),
+                await page.asked("GET", "/v1/elections/jobs/history"),
+            ]
+            assert set(answers) == {(503, "leaving")}
 
     asyncio.run(main())
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from tenure.errors import OutcomeUnknown, StoreError
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError
 from tenure.model import Incumbent
 from tenure.office.leaving import LOOK_EVERY_S, has_left
 from tenure.office.opened import run_there
@@ -125,8 +125,10 @@ async def _within(call: Call, operation: str, question: Question) -> Any:
         async with asyncio.timeout(_WITHIN_S), call.sidecar.asking:
             return await question()
     except TimeoutError:
-        address = call.sidecar.store.store.address
-        raise OutcomeUnknown(address, operation, f"no answer within {_WITHIN_S:g} s") from None
+        raise OutcomeUnknown(call.sidecar.board.address, operation, f"no answer within {_WITHIN_S:g} s") from None
+    except ConfigError:
+        call.sidecar.check_reached()  # While it waited for its turn the store was closed, and nothing is wrong with the question.
+        raise
 
 
 def _shown(call: Call, name: str, status: ElectionStatus | None, clients: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tenure.apps.history.reading import read_history
 from tenure.apps.history.recorder import Recorder, keep
-from tenure.clients.upkeep import failure_of, keep_up
+from tenure.clients.upkeep import keep_up
 from tenure.election import Election
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError, TenureError, Unreachable
 from tenure.facts import subscribe
@@ -18,7 +18,7 @@ from tenure.facts.kinds import Fact, as_json
 from tenure.metrics import Prometheus
 from tenure.office.opened import OpenStore, run_there
 from tenure.plan import Budget
-from tenure.serve.answers import Fault, fault_of
+from tenure.serve.answers import Fault, fault_of, leaving
 from tenure.serve.board import Board
 from tenure.serve.hub import BEAT_S, Hub
 from tenure.serve.looking import LOOK_EVERY_S, Looker, View
@@ -64,7 +64,7 @@ class Sidecar:
             instance=setup.instance,
             read_only=not setup.writable,
         )
-        self.leaving = False
+        self.leaving = self._left = False
         self.asking = asyncio.Semaphore(ASKING_MAX)
         self._tasks: list[asyncio.Task[None]] = []
         self._reaching: asyncio.Task[None] | None = None
@@ -141,7 +141,8 @@ class Sidecar:
             self.view.trouble = str(self.unreached)
             self._looked()
             await asyncio.sleep(_AGAIN_AFTER_S)
-            failure = await failure_of(self._try())
+            # In a task of its own: were something of it cancelled from elsewhere, that is as good a reason as any to say.
+            (failure,) = await asyncio.gather(self._try(), return_exceptions=True)
             if failure is None:
                 return
             self.unreached = _unreached(failure, self.board.address)
@@ -166,6 +167,8 @@ class Sidecar:
 
     def check_reached(self) -> None:
         """Return if the store is there to be asked; raises Fault."""
+        if self._left:
+            raise leaving()
         if self.unreached is not None:
             raise fault_of(self.unreached)
 
@@ -191,6 +194,7 @@ class Sidecar:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._left = True  # Requests are answered for a moment longer.
         await self._opened.aclose()
 
     # What comes in
