@@ -206,6 +206,16 @@ def test_a_frozen_member_does_not_keep_the_doctor(desk: Desk) -> None:
     assert re.search(rf"{frozen.endpoint}.*no answer", examined.of("members")[0][1])
 
 
+def test_a_learner_is_told_and_not_counted_among_those_who_decide(desk: Desk) -> None:
+    with EtcdCluster(1, options=QUICK) as cluster:
+        cluster.ctl("member", "add", "pupil", "--learner", "--peer-urls=http://127.0.0.1:1")
+        examined = desk.examined(cluster.url)
+    (decide, learns) = examined.of("quorum")
+    assert decide == ("warning", "1 voting member: none may fail")
+    assert learns[0] == "warning"
+    assert learns[1].endswith(" is a learner, and has no vote")
+
+
 def fill(cluster: EtcdCluster) -> None:
     for at in range(20):
         cluster.ctl("put", f"ballast/{at}", stdin="x" * MIB)

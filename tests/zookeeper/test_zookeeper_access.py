@@ -12,6 +12,7 @@ from tenure.errors import ConfigError, Refused, TenureError, Unreachable
 from tenure.model import Wait
 from tenure.stores.examining import Level
 from tenure.stores.zookeeper import from_url
+from tenure.stores.zookeeper.examine import read_voter_count
 from tenure.testing.engines import Tls, ZooKeeperEnsemble
 from tests.sharing import TICK_MS
 from tests.zookeeper.zookeeper_rig import (
@@ -129,6 +130,13 @@ async def test_a_tick_that_cannot_be_worked_out_is_told_with_what_to_add() -> No
     with ZooKeeperEnsemble(size=1, options=bounds) as running:
         found = {finding.subject: finding for finding in await from_url(running.url).examine(TTL_NS)}
         assert found["tick"].advice == "add tick=2 to the URL of every candidate"
+
+
+def test_an_observer_is_not_counted_among_those_who_decide() -> None:
+    written = (f"server.{number}=h{number}:2888:3888:participant;h{number}:2181\n" for number in (1, 2, 3))
+    settings = "".join(written) + "server.4=h4:2888:3888:observer;0.0.0.0:2181\nversion=100000000"
+    assert read_voter_count(settings.encode()) == 3
+    assert read_voter_count(b"version=0") == 1  # It is alone, and has no list.
 
 
 async def test_tls_is_spoken_with_whom_we_trust_under_the_name_that_we_called(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tenure.clients.etcd.failures import LeaseGone, failure
+from tenure.clients.etcd.failures import LeaseGone, failure, leaves_member, wants_other_member
 from tenure.clients.etcd.stream import NOT_GRPC, PROXY, Said, Stream
 from tenure.errors import OutcomeUnknown, Refused
 
@@ -71,3 +71,14 @@ def test_an_answer_without_grpc_is_a_refusal_only_if_nobody_can_have_passed_the_
         assert str(http_status) in said.value.text
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("code", [9, 14])  # Which of the two it is depends on the version.
+def test_a_request_that_a_learner_turned_away_may_go_to_another_member(code: int) -> None:
+    assert wants_other_member(Said(code, "etcdserver: rpc not supported for learner"))
+
+
+def test_a_request_that_may_be_in_the_log_goes_to_no_other_member() -> None:
+    for text in ("etcdserver: leader changed", "etcdserver: no leader", "etcdserver: request timed out"):
+        assert not wants_other_member(Said(14, text))
+    assert not leaves_member(Said(14, "etcdserver: leader changed"))  # It has one, only not the one it had.

@@ -10,18 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenure.clients.etcd.client import EtcdClient
-from tenure.clients.etcd.http2 import PREFACE, Flag, Headers, Kind, frame, header_block
-from tenure.clients.etcd.stream import Lost, NotSent, Said, Stream
+from tenure.clients.etcd.http2 import FRAME, PREFACE, Flag, Headers, Kind, frame, header_block
+from tenure.clients.etcd.stream import Lost, NotSent, Said, Stream, framed
 from tenure.clients.etcd.transport import Connection
 from tenure.clients.etcd.watches import Watches
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, StoreError, Unreachable
-from tests.clients.etcd.etcd_client_rig import play, until
+from tenure.testing.engines import EtcdCluster
+from tests.clients.etcd.etcd_client_rig import armed, fresh_key, play, put, until
 
 if TYPE_CHECKING:
     from tenure.clients.etcd.link import Link
 
 GREETING = frame(Kind.SETTINGS, 0, 0, b"")
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Ask = Callable[[EtcdClient], Awaitable[None]]
 
 
 def told(talk: Talk) -> StoreError:
@@ -146,6 +148,58 @@ def test_a_call_that_the_server_broke_off_may_have_been_carried_out() -> None:
     leaving = frame(Kind.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
     assert isinstance(told(saying(GREETING, reset)), OutcomeUnknown)
     assert isinstance(told(saying(GREETING, leaving)), OutcomeUnknown)
+
+
+def ended_call(number: int, status: str, text: str) -> bytes:
+    said = ((":status", "200"), ("content-type", "application/grpc"), ("grpc-status", status), ("grpc-message", text))
+    return frame(Kind.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, number, header_block(said))
+
+
+async def learn(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Be a learner: tell how it is, and leave everything else to the others."""
+    with suppress(ConnectionError, asyncio.IncompleteReadError):
+        await reader.readexactly(len(PREFACE))
+        writer.write(GREETING)
+        while True:
+            high, low, kind, _, number = FRAME.unpack(await reader.readexactly(FRAME.size))
+            payload = await reader.readexactly((high << 16) + low)
+            if kind == Kind.HEADERS and b"Maintenance/Status" in payload:
+                head = frame(Kind.HEADERS, Flag.END_HEADERS, number, header_block(((":status", "200"),)))
+                writer.write(head + frame(Kind.DATA, 0, number, framed(b"")) + ended_call(number, "0", ""))
+            elif kind == Kind.HEADERS:
+                writer.write(ended_call(number, "14", "etcdserver: rpc not supported for learner"))
+    writer.transport.abort()
+
+
+async def puts(client: EtcdClient) -> None:
+    await put(client, fresh_key())
+
+
+async def renews(client: EtcdClient) -> None:
+    assert await client.lease_renew(1) == 0  # There is no such lease; a learner could not tell.
+
+
+async def waits(client: EtcdClient) -> None:
+    wait = asyncio.create_task(client.deleted(fresh_key(), 1 << 40))
+    await armed(client)
+    wait.cancel()
+    await asyncio.wait([wait])
+
+
+@pytest.mark.parametrize("ask", [puts, renews, waits])
+def test_what_a_learner_turns_away_is_asked_of_the_next_member(etcd: EtcdCluster, ask: Ask) -> None:
+    async def story() -> None:
+        server = await asyncio.start_server(learn, "127.0.0.1", 0)
+        learner, member = f"127.0.0.1:{server.sockets[0].getsockname()[1]}", etcd.endpoints[0]
+        client = EtcdClient([learner, member], address=etcd.url)
+        client._endpoints.sort(key=lambda endpoint: str(endpoint) != learner)
+        async with client:
+            assert client.endpoint == learner
+            await ask(client)
+            assert client.endpoint == member
+        server.close()
+
+    play(story())
 
 
 class Polite:

@@ -173,8 +173,13 @@ async def _members(settings: Settings, asked: Mapping[str, str | None]) -> list[
             return [judge_members(asked), good("quorum", "how many decide is not told: its settings may not be read")]
         finally:
             await session.close()
-    voter_count = len(_VOTER.findall(text)) or 1  # A server that is alone has no list.
+    voter_count = read_voter_count(text)
     return [judge_members(asked, voter_count), judge_quorum(voter_count)]
+
+
+def read_voter_count(settings: bytes) -> int:
+    """Read how many servers of an ensemble decide: an observer follows what the others have decided."""
+    return len(_VOTER.findall(settings)) or 1  # A server that is alone has no list.
 
 
 async def _together(store: "ZooKeeperStore", settings: Settings, ttl_ns: int) -> list[Finding]:
