@@ -5,6 +5,7 @@ import ssl
 from typing import Final
 
 import asyncpg
+from asyncpg.pgproto import pgproto
 
 from tenure.clients.tls import brief, untrusted
 from tenure.clients.unreached import NO_HOST, nobody_listens
@@ -12,9 +13,11 @@ from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.postgresql.schema import grant_for
 from tenure.stores.sql.link import Fault
 
-# Whatever the driver raises. TimeoutError is an OSError; the link has dealt with it before. The driver raises TypeError,
-# ValueError and its InternalClientError for servers that answer with something else than its protocol.
-# RuntimeError: no thread was left to look up the name.
+# What the driver raises for servers that answer with something else than its protocol, or with not all of it: no version, an encoding
+# that Python has not heard of. Such a one must not keep us from the next.
+_ODD: Final = (AttributeError, LookupError, TypeError, pgproto.BufferError)
+# Whatever the driver raises. TimeoutError is an OSError; the link has dealt with it before. ValueError and InternalClientError are
+# for servers that are none, too. RuntimeError: no thread was left to look up the name.
 FAULTS: Final = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
@@ -22,7 +25,7 @@ FAULTS: Final = (
     OSError,
     RuntimeError,
     ValueError,
-    UnicodeError,
+    *_ODD,
 )
 
 _ENDS: Final = (
@@ -98,4 +101,6 @@ def _unreached(error: Exception) -> str:
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, _ODD):  # What it says is hardly ever a sentence.
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
     return (brief(error) if isinstance(error, OSError) else str(error)).partition("\n")[0] or type(error).__name__
