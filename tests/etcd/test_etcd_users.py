@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 import tenure
 from tenure.errors import Refused
-from tenure.model import Token
+from tenure.model import Grant, Token, Wait
 from tenure.sinks import EtcdSink, fences_of, lower_fence
 from tenure.stores.etcd import from_url
-from tenure.testing.engines import EtcdCluster
+from tenure.testing.engines import Binary, EtcdCluster, Tls
 from tests.etcd.etcd_faults import Candidate, bid_of, now_ns, play, store_of, until
 
 TOKEN_TTL_S = 1
@@ -119,6 +120,44 @@ def test_a_tenure_outlives_a_change_of_its_users_rights_and_is_refused_when_it_h
             await ada.renews(now_ns())
 
     play(story())
+
+
+def test_an_election_is_held_by_a_user_that_only_its_certificate_names(
+    tmp_path: Path, etcd_binary: Binary | None
+) -> None:
+    tls = Tls(tmp_path, clients_need_certificates=True)
+
+    async def story(cluster: EtcdCluster) -> None:
+        ada = tls.issue("ada")
+        url = f"{cluster.url}?ca={tls.ca}&cert={ada.certificate}&key={ada.key}"
+        async with from_url(url) as one, from_url(url) as two:
+            grant = await one.claim(bid_of("books/x"))
+            assert isinstance(grant, Grant)
+            assert await one.renew(grant) == grant
+            wait = await two.claim(bid_of("books/x"))
+            assert isinstance(wait, Wait)
+            waiting = asyncio.create_task(two.changed(wait))
+            await until(lambda: len(two._client._watches._armed) == 1)
+            # Whose certificate it is has no token that a change of the users could make old.
+            await asyncio.to_thread(cluster.ctl, "role", "add", "another")
+            assert await one.renew(grant) == grant
+            await one.release(grant.bid)
+            await waiting
+            won = await two.claim(wait.bid)
+            assert isinstance(won, Grant)
+            assert won.token > grant.token
+            with pytest.raises(Refused, match=r"permission denied.*grant the user's role readwrite"):
+                await two.claim(bid_of("elsewhere/x"))
+
+    with EtcdCluster(1, binary=etcd_binary, tls=tls) as cluster:
+        for user in ("root", "ada"):
+            cluster.ctl("user", "add", user, "--no-password")
+        cluster.ctl("user", "grant-role", "root", "root")
+        cluster.ctl("role", "add", "books")
+        cluster.ctl("role", "grant-permission", "books", "--prefix=true", "readwrite", "books/")
+        cluster.ctl("user", "grant-role", "ada", "books")
+        cluster.ctl("auth", "enable")
+        play(story(cluster))
 
 
 def test_who_may_write_fences_and_not_the_record_of_repairs_lowers_none(guarded: EtcdCluster) -> None:

@@ -167,7 +167,7 @@ async def learn(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 head = frame(Kind.HEADERS, Flag.END_HEADERS, number, header_block(((":status", "200"),)))
                 writer.write(head + frame(Kind.DATA, 0, number, framed(b"")) + ended_call(number, "0", ""))
             elif kind == Kind.HEADERS:
-                writer.write(ended_call(number, "14", "etcdserver: rpc not supported for learner"))
+                writer.write(ended_call(number, "9", "etcdserver: rpc not supported for learner"))
     writer.transport.abort()
 
 
