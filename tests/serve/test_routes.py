@@ -1,15 +1,19 @@
 """One table routes, checks and describes: names with slashes, and a document that is valid and says what there is."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from openapi_spec_validator import validate
 
+from tenure.model import Holder
 from tenure.serve.answers import Fault
 from tenure.serve.api import ROUTES, TABLE
 from tenure.serve.openapi import document_of
 from tenure.serve.routes import Access
-from tests.serve.inside import BEARER, inside
+from tenure.stores.base import ElectionStatus
+from tenure.stores.memory import MemoryEngine
+from tests.serve.inside import BEARER, CountingStore, inside
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_the_sidecar_serves_its_document_its_metrics_and_the_page() -> None:
             validate(document)
             metrics = await there.client.get("/metrics")
             assert metrics.headers["content-type"].startswith("text/plain")
-            assert "tenure_" in metrics.text
+            assert "# TYPE tenure_leader gauge" in metrics.text
             page = await there.client.get("/")
             assert page.headers["content-type"].startswith("text/html")
             assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -91,5 +95,38 @@ def test_the_sidecar_serves_its_document_its_metrics_and_the_page() -> None:
             assert (await there.client.get("/assets/%2e%2e")).status_code == 404
             board = await there.client.get("/v1/board")
             assert board.headers["tenure-event-id"] == there.sidecar.hub.last_id
+
+    asyncio.run(main())
+
+
+class Queued(CountingStore):
+    """A store that says who waits, and in which order."""
+
+    queue: tuple[Holder, ...] = ()
+
+    async def elections(self) -> list[ElectionStatus]:
+        return [replace(one, standbys=self.queue) for one in await super().elections()]
+
+
+def test_a_scrape_of_the_sidecar_says_who_leads_by_what_happens_here_and_who_waits_by_what_the_store_shows() -> None:
+    async def main() -> None:
+        store = Queued(MemoryEngine())
+        async with inside(store) as there, asyncio.timeout(10):
+            leads = await there.stand("jobs", ttl_s=60, keep_s=60)
+            await there.wait(leads["id"])
+            waits = await there.stand("jobs", ttl_s=60, keep_s=60)
+            store.queue = Holder("elsewhere", 1, "n"), there.sidecar.register.get(str(waits["id"])).standing.holder
+            await there.look()
+            of = f'{{election="jobs",store="{store.address}"}}'
+            wanted = {
+                f"tenure_leader{of} 1.0",
+                f"tenure_leaders_seen{of} 1.0",
+                f"tenure_standbys{of} 2.0",
+                f"tenure_queue_position{of} 2.0",
+            }
+            lines: list[str] = []
+            while not wanted.issubset(lines):  # Facts are told on a thread of their own.
+                await asyncio.sleep(0.01)
+                lines = (await there.client.get("/metrics")).text.splitlines()
 
     asyncio.run(main())
