@@ -142,15 +142,18 @@ class Plugin:
         return True
 
     async def _run(self) -> Mapping[str, str]:
-        # Files, where pipes would be kept open by whatever the command leaves behind.
-        with TemporaryFile() as said, TemporaryFile() as complaint:
-            code = await self._ended(said, complaint)
-            for file in (said, complaint):
-                file.seek(0)
-            if code:
-                words = complaint.read(_SHOWN_MAX).decode("utf-8", "replace")
-                raise self._wrong(f"ended with code {code}: {words}")
-            return self._take(said.read(_PLUGIN_SAYS_MAX_BYTES))
+        try:
+            # Files, where pipes would be kept open by whatever the command leaves behind.
+            with TemporaryFile() as said, TemporaryFile() as complaint:
+                code = await self._ended(said, complaint)
+                for file in (said, complaint):
+                    file.seek(0)
+                if code:
+                    words = complaint.read(_SHOWN_MAX).decode("utf-8", "replace")
+                    raise self._wrong(f"ended with code {code}: {words}")
+                return self._take(said.read(_PLUGIN_SAYS_MAX_BYTES))
+        except OSError as error:
+            raise self._wrong(f"needs a temporary file for its answer, and there is none ({brief(error)})") from error
 
     async def _ended(self, said: IO[bytes], complaint: IO[bytes]) -> int:
         """Run the command to its end, and return its code."""
@@ -227,16 +230,19 @@ def trust(context: ssl.SSLContext, certificates: bytes, source: str) -> None:
 
 def present(context: ssl.SSLContext, certificate: bytes, key: bytes, source: str) -> None:
     """Present this client certificate. OpenSSL reads it from files only, so it lies in one of our own for a moment."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "client.pem"
-        file.touch(mode=0o600)
-        file.write_bytes(certificate + b"\n" + key)
-        try:
+    try:
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "client.pem"
+            file.touch(mode=0o600)
+            file.write_bytes(certificate + b"\n" + key)
             # A password is never asked for: a prompt would block the event loop of every election.
             context.load_cert_chain(file, password=lambda: "")
-        except (OSError, ssl.SSLError) as error:
-            rule = f"must be a certificate in PEM form with its own key, unencrypted ({brief(error)})"
-            raise ConfigError("client certificate", source, rule) from error
+    except ssl.SSLError as error:
+        rule = f"must be a certificate in PEM form with its own key, unencrypted ({brief(error)})"
+        raise ConfigError("client certificate", source, rule) from error
+    except OSError as error:
+        rule = f"needs a temporary file for a moment, and there is none ({brief(error)})"
+        raise ConfigError("client certificate", source, rule) from error
 
 
 def _content(path: Path) -> bytes:
