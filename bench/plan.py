@@ -43,6 +43,8 @@ def figures() -> Figures:
             "store": ("-m", "tenure", "plan", "--store", "consul://h", "--target", "1/30d", "--json"),
             "log": ("-m", "tenure", "plan", *pauses),
             "outages": ("-m", "tenure", "plan", *pauses, "--outages", str(log), "--outages-over", "30d"),
+            "many": ("-m", "tenure", "plan", "-N", "20", "--outages", str(log), "--outages-over", "30d"),
+            "most": ("-m", "tenure", "plan", "-N", "1000", *pauses, "--outages", str(log), "--outages-over", "30d"),
             "png": ("-m", "tenure", "plan", "--chart", str(Path(folder) / "plan.png")),
         }
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
@@ -62,3 +64,5 @@ def figures() -> Figures:
     yield f"the same with a log of {PAUSES} pauses and --target", used_s["log"], GOAL_S, "s", False
     yield "the same with as many outages as well", used_s["outages"], GOAL_S, "s", False
     yield "the same with a chart as PNG", used_s["png"], GOAL_S, "s", False
+    yield f"-N 20 with {PAUSES} outages", used_s["many"], GOAL_S, "s", False
+    yield "-N 1000 with as many pauses and outages, and --target", used_s["most"], GOAL_S, "s", False

@@ -18,6 +18,8 @@ TIMINGS = {
     "a long lease": Timing.of(ttl=15, heartbeat=2),
     "as client-go": Timing.of_client_go(),
 }
+# Beyond 64 heartbeats it is no longer followed when each attempt is made.
+MANY = {"twenty misses": Timing.of(heartbeat=0.5, misses=20), "a hundred misses": Timing.of(heartbeat=0.1, misses=100)}
 
 
 @pytest.mark.parametrize("name", TIMINGS)
@@ -128,10 +130,10 @@ def test_outages_that_come_at_any_time_cost_as_many_offices_as_planned(name: str
     assert len(leader.lost_at) == pytest.approx(planned, abs=4 * math.sqrt(planned))
 
 
-@pytest.mark.parametrize(("name", "trip_s"), [*((name, 0.05) for name in TIMINGS), ("as shipped", 0.6)])
+@pytest.mark.parametrize(("name", "trip_s"), [*((name, 0.05) for name in TIMINGS | MANY), ("as shipped", 0.6)])
 def test_single_outages_cost_the_office_as_often_as_planned(name: str, trip_s: float) -> None:
     """One outage at a time, so that there are thousands of them: to within a few hundredths, where chance allows a tenth above."""
-    timing, lots, count = TIMINGS[name], random.Random(name), 3000
+    timing, lots, count = (TIMINGS | MANY)[name], random.Random(name), 3000 if name in TIMINGS else 1000
     trip_ns, mean_s = round(trip_s * 1e9), stop_after_s(timing) / 2
     lost = 0
     for _ in range(count):
@@ -164,6 +166,48 @@ def test_an_outage_costs_more_offices_than_a_pause_of_its_length() -> None:
 
     for timing in TIMINGS.values():
         assert lost_by_outages(timing, Ten(), 0.001) > lost_by_pauses(timing, Ten(), 0.001)
+
+
+class Counted(Timing):
+    """A timing that counts how often it is asked when an attempt is made again."""
+
+    asked_count = 0
+
+    def answer_within_ns(self, failure_count: int, chance: float) -> int:
+        Counted.asked_count += 1
+        return super().answer_within_ns(failure_count, chance)
+
+
+@pytest.mark.parametrize("heartbeat_s", [0.5, 30])
+def test_a_thousand_misses_are_no_more_work_than_three(heartbeat_s: float) -> None:
+    outages, work = Tail(0.0, 10.0, heartbeat_s), []
+
+    class Ten:
+        asked_count = 0
+
+        def per_day(self, longer_than_s: float) -> float:
+            self.asked_count += 1
+            return outages.beyond(longer_than_s)
+
+    for misses in (3, 20, 1000):
+        Counted.asked_count, ten = 0, Ten()
+        lost_by_outages(Counted.of(heartbeat=heartbeat_s, misses=misses), ten, 0.001)
+        work.append((Counted.asked_count, ten.asked_count))
+    assert max(asked for asked, _ in work) <= 64
+    assert max(asked for _, asked in work) <= 100
+
+
+def test_answers_that_are_hardly_ever_all_late_are_not_looked_at_one_by_one() -> None:
+    class Lossy:
+        typical_s, asked_count = 0.01, 0
+
+        def slower_than(self, s: float) -> float:
+            self.asked_count += 1
+            return 1.0 if s < self.typical_s else 0.35
+
+    lossy = Lossy()
+    assert lost_by_answers(MANY["a hundred misses"], lossy) < 1e-9
+    assert lossy.asked_count < 50
 
 
 def test_ways_with_more_loss_are_slower_and_a_way_without_answers_is_always_late() -> None:

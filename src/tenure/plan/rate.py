@@ -25,6 +25,7 @@ that is silent is made again after ``Timing.answer_within_ns``; each answer is t
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from tenure.errors import ConfigError
@@ -33,11 +34,12 @@ from tenure.timing import Timing
 
 _STEPS: Final = 64  # into which a heartbeat is cut for the mean over u
 _STEPS_OF_TRIP: Final = 8  # and the round trip at its begin
-_STEPS_OF_OUTAGE: Final = 20  # fewer: when attempts are made is spread already
 _LOTS: Final = 8  # how finely the spread of the time between attempts is looked at
 _NEGLIGIBLE_PER_DAY: Final = 1e-9  # once in a million years or so
-_CELLS_MAX: Final = 2048  # and the time up to D, for the attempts
-_CELLS_OF_HEARTBEAT: Final = 32
+_CELLS_OF_HEARTBEAT: Final = 32  # and for the attempts
+_CELLS_MAX: Final = 2048  # up to D, for those that are answered late
+_FAILED_OFTEN: Final = 64  # Times between attempts have long ceased to double.
+_SETTLED_AFTER: Final = 64
 _ATTEMPT_MAX_NS: Final = 5_000_000_000  # as ``Timing.of`` has it
 
 
@@ -91,34 +93,73 @@ def _integral(timing: Timing, pauses: Pauses, trip_s: float, over: tuple[float, 
 
 
 def lost_by_outages(timing: Timing, outages: Pauses, trip_s: float) -> float:
-    """Return how many tenures a day are lost to outages of the way to the store, on average over when each begins."""
+    """Return how many tenures a day are lost to outages of the way to the store, on average over when each begins.
+
+    One that begins in one cell of a heartbeat and has to last beyond an attempt in another is as long as these two are apart: so it is
+    asked how many are so long for each distance, and not for each two.
+    """
     heartbeat_s = timing.renew_every_ns / 1e9
+    cell_s = heartbeat_s / _CELLS_OF_HEARTBEAT
     lasts = _last_attempts(timing, trip_s)
+    first = min(lasts) - _CELLS_OF_HEARTBEAT + 1
+    chances = [lasts.get(cell, 0.0) for cell in range(first, max(lasts) + _CELLS_OF_HEARTBEAT)]
     lost = 0.0
-    for step in range(_STEPS_OF_OUTAGE):
-        # Since the last renewal that was answered. The one after it may have been sent, but not answered, when it begins.
-        begun_s = trip_s + (step + 0.5) / _STEPS_OF_OUTAGE * heartbeat_s
-        lost += sum(chance * outages.per_day(max(0.0, last_s - begun_s)) for last_s, chance in lasts)
-    return lost / _STEPS_OF_OUTAGE
+    for number in range(len(chances) - _CELLS_OF_HEARTBEAT + 1):
+        # Begun in the middle of a cell, between two answers. A renewal may have been sent, but not answered, when it begins.
+        apart_s = heartbeat_s - trip_s + (first + number - 0.5) * cell_s
+        lost += sum(chances[number : number + _CELLS_OF_HEARTBEAT]) * outages.per_day(max(0.0, apart_s))
+    return lost / _CELLS_OF_HEARTBEAT
 
 
-def _last_attempts(timing: Timing, trip_s: float) -> list[tuple[float, float]]:
-    """Return when the last attempt may be made that is answered before D, and how likely each is. All attempts before it are silent."""
-    end_s, first_s = stop_after_s(timing) - trip_s, timing.renew_every_ns / 1e9
-    cell_s = max(timing.renew_every_ns / 1e9 / _CELLS_OF_HEARTBEAT, end_s / _CELLS_MAX)
-    now, last = {0: 1.0}, dict[int, float]()  # cells after the first attempt
-    failed = 0
-    while now:
-        waits_s = [timing.answer_within_ns(failed, (lot + 0.5) / _LOTS) / 1e9 for lot in range(_LOTS)]
+def _last_attempts(timing: Timing, trip_s: float) -> dict[int, float]:
+    """Return when the last attempt may be made that is answered before D, and how likely each is. All attempts before it are silent.
+
+    In cells of a heartbeat after the first attempt. The times between attempts double up to a heartbeat, and have one spread from then
+    on: it is the last attempt if it is made at all, and the next would be too late.
+    """
+    cell_s = timing.renew_every_ns / 1e9 / _CELLS_OF_HEARTBEAT
+    end = max(1, math.ceil((stop_after_s(timing) - trip_s) / cell_s) - _CELLS_OF_HEARTBEAT)
+    now, last, failed = {0: 1.0}, dict[int, float](), 0
+    settled = _waits(timing, _FAILED_OFTEN)
+    while now and (waits := _waits(timing, failed)) != settled:
         later = dict[int, float]()
         for cell, chance in now.items():
-            for wait_s in waits_s:
-                after = cell + max(1, round(wait_s / cell_s))
-                is_last = first_s + after * cell_s >= end_s
-                place, at = (last, cell) if is_last else (later, after)
-                place[at] = place.get(at, 0.0) + chance / _LOTS
+            for wait, share in waits:
+                place, at = (last, cell) if cell + wait >= end else (later, cell + wait)
+                place[at] = place.get(at, 0.0) + chance * share
         now, failed = later, failed + 1
-    return [(first_s + cell * cell_s, chance) for cell, chance in last.items()]
+    longest = settled[-1][0]
+    # A power of two, so that one list serves all the points of a curve.
+    made = _made(settled, min(_SETTLED_AFTER * longest, 1 << end.bit_length()))
+    for cell in range(max(0, end - longest), end):
+        here = sum(chance * made[min(cell - begun, len(made) - 1)] for begun, chance in now.items() if begun <= cell)
+        last[cell] = last.get(cell, 0.0) + here * sum(share for wait, share in settled if cell + wait >= end)
+    return last
+
+
+def _waits(timing: Timing, failed: int) -> tuple[tuple[int, float], ...]:
+    """Return after how many cells an attempt is made again, the soonest first, and how likely each is."""
+    waits = dict[int, float]()
+    for lot in range(_LOTS):
+        wait = timing.answer_within_ns(failed, (lot + 0.5) / _LOTS) / timing.renew_every_ns * _CELLS_OF_HEARTBEAT
+        wait = max(1.0, round(wait, 2))  # The same for all that differ by a nanosecond.
+        sooner, later_share = int(wait), round(wait % 1, 2)
+        for cells, share in ((sooner, 1 - later_share), (sooner + 1, later_share)):
+            if share:
+                waits[cells] = waits.get(cells, 0.0) + share / _LOTS
+    return tuple(sorted(waits.items()))
+
+
+@lru_cache(maxsize=32)
+def _made(waits: tuple[tuple[int, float], ...], count: int) -> Sequence[float]:
+    """Return how likely an attempt is made so many cells after another one, if each is followed by one after such a wait.
+
+    After ``_SETTLED_AFTER`` waits that is the same for all cells, but for a ten-thousandth: nothing is left of when the first was made.
+    """
+    made = [1.0]
+    for cell in range(1, count):
+        made.append(sum(share * made[cell - wait] for wait, share in waits if wait <= cell))
+    return made
 
 
 def lost_by_answers(timing: Timing, trips: RoundTrips) -> float:
@@ -128,25 +169,35 @@ def lost_by_answers(timing: Timing, trips: RoundTrips) -> float:
     made in cell i and all after it are late, ``ends[i]`` when the attempt that is answered is made, on average.
     """
     heartbeat_s, end_s = timing.renew_every_ns / 1e9, stop_after_s(timing)
-    # The first two attempts at their latest: where already these are never both late, the rest need not be looked at.
-    at_most = trips.slower_than(end_s - heartbeat_s) * trips.slower_than(max(0.0, end_s - 2 * heartbeat_s))
-    if at_most * DAY_S / heartbeat_s < _NEGLIGIBLE_PER_DAY:
-        return at_most * DAY_S / heartbeat_s
+    at_most = _answers_lost_at_most(timing, trips)
+    if at_most < _NEGLIGIBLE_PER_DAY:
+        return at_most
     cell_s = max(heartbeat_s / _CELLS_OF_HEARTBEAT, end_s / _CELLS_MAX)
     first, count = round(heartbeat_s / cell_s), math.ceil(end_s / cell_s)
     # The first answer is waited for as long as any that follows no failure, those after it as after one.
     waits = [[timing.answer_within_ns(failed, (lot + 0.5) / _LOTS) / 1e9 for lot in range(_LOTS)] for failed in (0, 1)]
     unheard = trips.slower_than(waits[0][_LOTS // 2])  # Any other is answered before it is made again.
-    lost, ends = [1.0] * count, [end_s] * count
+    steps = [[max(1, round(wait_s / cell_s)) for wait_s in some] for some in waits]
+    # What would be made after the end is late.
+    beyond = max(map(max, steps))
+    lost, ends = [1.0] * (count + beyond), [end_s] * (count + beyond)
     for cell in range(count - 1, first - 1, -1):
-        later = [cell + max(1, round(wait_s / cell_s)) for wait_s in waits[cell > first]]
-        in_time = [after for after in later if after < count]
-        too_late = len(later) - len(in_time)
+        later = [cell + step for step in steps[cell > first]]
         late = trips.slower_than(end_s - cell * cell_s)
-        lost[cell] = late * (too_late + sum(lost[after] for after in in_time)) / _LOTS
-        then_s = (too_late * end_s + sum(ends[after] for after in in_time)) / _LOTS
+        lost[cell] = late * sum([lost[after] for after in later]) / _LOTS
+        then_s = sum([ends[after] for after in later]) / _LOTS
         ends[cell] = (1 - unheard) * cell * cell_s + unheard * then_s
     return DAY_S / ends[first] * lost[first]
+
+
+def _answers_lost_at_most(timing: Timing, trips: RoundTrips) -> float:
+    """Return a bound for it: all attempts are made at their latest. Where already these are never all late, the rest need not be looked at."""
+    heartbeat_s, end_s = timing.renew_every_ns / 1e9, stop_after_s(timing)
+    lost_per_day, made_s = DAY_S / heartbeat_s, heartbeat_s
+    while made_s < end_s and lost_per_day >= _NEGLIGIBLE_PER_DAY:
+        lost_per_day *= trips.slower_than(end_s - made_s)
+        made_s += max(heartbeat_s, timing.attempt_timeout_ns / 1e9)
+    return lost_per_day
 
 
 def scaled(timing: Timing, factor: float) -> Timing:
