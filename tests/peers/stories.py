@@ -72,13 +72,17 @@ def check_they_die(
 
 
 def check_we_die(cluster: EtcdCluster | ZooKeeperEnsemble, theirs: Kind) -> None:
-    """We lead, they wait and, if they can, look; we are killed, and they lead."""
+    """We lead, they wait and, if they can, look; we are killed, and they lead.
+
+    Who is first in the queue of a lock can be seen with the libraries of ZooKeeper. Those of etcd tell nobody who holds it.
+    """
     with fleet(cluster, theirs, f"we-die/{'-'.join(theirs)}", DYING_TTL_S) as (we, they):
         we.campaign()
         we.wait_leading()
-        if ours(theirs) == "election":
+        if ours(theirs) == "election" or isinstance(cluster, ZooKeeperEnsemble):
             they.observe()
-            assert they.wait_observed('"advertise":"we"')
+            # A lock advertises nothing; who holds it is told with its process.
+            assert they.wait_observed('"advertise":"we"' if ours(theirs) == "election" else f"/{we.pid}/")
         they.campaign()
         they.wait_standing()
         we.kill()

@@ -2,10 +2,13 @@ package peer;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.Iterator;
 import java.util.concurrent.CountDownLatch;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.KeeperException;
 
@@ -91,12 +94,12 @@ public final class Peer {
         }
     }
 
-    /** Says whom LeaderLatch sees in office, now and at every change. */
+    /** Says whom Curator sees in office, now and at every change. */
     private void observe() throws Exception {
-        LeaderLatch latch = new LeaderLatch(client, path);
+        Looking looking = kind.equals("latch") ? latchLeader() : mutexHolder();
         String seen = "";
         while (true) {
-            String leader = leaderOf(latch);
+            String leader = looking.leader();
             if (!leader.equals(seen)) {
                 seen = leader;
                 Lines.say("observed", "value", leader);
@@ -105,12 +108,31 @@ public final class Peer {
         }
     }
 
-    private static String leaderOf(LeaderLatch latch) throws Exception {
-        try {
-            return latch.getLeader().getId();
-        } catch (KeeperException.NoNodeException nobodyYet) {
-            return "";
+    /** A look at who is in office: the value of its holder, or nothing. */
+    private interface Looking {
+        String value() throws Exception;
+
+        default String leader() throws Exception {
+            try {
+                return value();
+            } catch (KeeperException.NoNodeException nobodyYet) { // Or it has left between two requests.
+                return "";
+            }
         }
+    }
+
+    private Looking latchLeader() {
+        LeaderLatch latch = new LeaderLatch(client, path);
+        return () -> latch.getLeader().getId();
+    }
+
+    /** A mutex tells the nodes of all who take part, in their order: the first of them holds it. */
+    private Looking mutexHolder() {
+        InterProcessMutex mutex = new InterProcessMutex(client, path);
+        return () -> {
+            Iterator<String> nodes = mutex.getParticipantNodes().iterator();
+            return nodes.hasNext() ? new String(client.getData().forPath(nodes.next()), StandardCharsets.UTF_8) : "";
+        };
     }
 
     /** Takes and leaves the office, and says how long each pair took. */
