@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
-from tenure.clients.redis.failures import failure, moves, not_connected, words
+from tenure.clients.redis.failures import ASKS_FOR_CERTIFICATE, failure, moves, not_connected, words
 from tenure.clients.redis.link import Link, Lost
 from tenure.clients.redis.resp import Argument, Fault, Reply
 from tenure.clients.redis.settings import ENCRYPTED, Settings
@@ -206,8 +206,14 @@ class RedisClient:
                 link.end("not greeted")
 
     def _hint(self, lost: str) -> str:
-        """A server that speaks TLS hangs up on whoever does not, or answers with bytes that nobody can read."""
-        if self.settings.tls is not None or not ("lost" in lost or "\\x15" in lost):
+        """A server that speaks TLS hangs up on whoever does not, or answers with bytes that nobody can read.
+
+        One that asks for a certificate looks at it when we believe to be connected, and hangs up then; with a word about it,
+        or without.
+        """
+        if self.settings.tls is not None:
+            return f": {ASKS_FOR_CERTIFICATE}" if "lost" in lost else ""
+        if not ("lost" in lost or "\\x15" in lost):
             return ""
         return f". Does that port speak TLS? Then write {ENCRYPTED[self._scheme]}://"
 

@@ -31,6 +31,9 @@ _ADVICE: Final = {
     "WRONGTYPE": "somebody has written another kind of value where an election is: delete that key",
     "MOVED": "the server is part of a Redis Cluster, which is not supported: use one primary, or redis+sentinel://",
 }
+# What OpenSSL calls a certificate that is in order, and of another host: by its name, and by its address.
+_ANOTHER_NAME: Final = (62, 64)
+ASKS_FOR_CERTIFICATE: Final = "does it ask for a certificate (cert=, key=), and of an authority that it trusts?"
 _OLD: Final = "the server is older than Redis 6: upgrade it"
 
 
@@ -66,12 +69,21 @@ def not_connected(error: OSError | RuntimeError, *, encrypted: bool) -> str:
     """Say why there is no connection."""
     if isinstance(error, TimeoutError):
         return "no connection in time"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message}): name the authority by ca="
     if isinstance(error, ssl.SSLError):
-        return f"no TLS there ({brief(error)}): does it speak in the clear? Then write redis:// instead of rediss://"
+        return _not_encrypted(error)
     if encrypted and isinstance(error, ConnectionResetError | ConnectionAbortedError):
         return f"it hung up ({brief(error)}): does it speak in the clear, or ask for a certificate (cert=, key=)?"
     if nobody_listens(error):
         return "nobody listens on that port: is the server running, and is that its port?"
     return NO_HOST if isinstance(error, socket.gaierror) else brief(error)
+
+
+def _not_encrypted(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message.rstrip(".")
+        if error.verify_code in _ANOTHER_NAME:
+            return f"its certificate is for another host ({why}): write the name that it has"
+        return f"its certificate is not trusted ({why}): name the authority by ca="
+    if "ALERT" in (error.reason or ""):  # Whoever sends one speaks TLS.
+        return f"it refuses us ({brief(error)}): {ASKS_FOR_CERTIFICATE}"
+    return f"no TLS there ({brief(error)}): does it speak in the clear? Then write redis:// instead of rediss://"
