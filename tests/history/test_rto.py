@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tenure.apps.history.rto import Basis, Change, Plan, Report, Verdict, report
-from tenure.apps.history.told import told
+from tenure.apps.history.rto import Basis, Change, Plan, Report, Verdict, plan_of, report
+from tenure.apps.history.told import UNKNOWN, told
 from tenure.errors import ConfigError
 from tenure.plan.engines import Looks
 from tenure.stores.base import Traits, Wake
@@ -78,6 +78,11 @@ def test_without_a_lease_there_is_no_plan_and_none_that_cannot_be() -> None:
     for ttl_s in (None, 0.0, 1e30):
         one = change(record(7, ttl_s=ttl_s, ended_s=T0_S + 10, reason="resigned"), record(8, BOB, T0_S + 12))
         assert (one.plan, one.as_planned) == (None, Verdict.UNKNOWN)
+
+
+def test_of_an_end_that_was_lost_nobody_knows_what_was_planned_for_it() -> None:
+    lost = replace(told("jobs", (record(7), record(8, BOB, T0_S + 100)), TRAITS, None, T0_S + 1000)[0], reason=UNKNOWN)
+    assert plan_of(lost, TRAITS, Basis()) is None
 
 
 def test_the_report_has_the_worst_and_what_it_leaves_of_the_rto() -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
 
-from tenure.apps.history.told import VANISHED, Span, TenureRecord
+from tenure.apps.history.told import UNKNOWN, VANISHED, Span, TenureRecord
 from tenure.errors import ConfigError, Reason
 from tenure.plan import RTO_S, Budget
 from tenure.plan.engines import Looks
@@ -66,7 +66,7 @@ class Change:
 
     before: TenureRecord
     after: TenureRecord
-    plan: Plan | None  # None: it is not known with which lease the first one led
+    plan: Plan | None  # None: it is not known with which lease the first one led, or how it ended
     as_planned: Verdict
     in_rto: Verdict
     unmeasured: str  # why the gap was not measured; empty: it was
@@ -145,7 +145,7 @@ def _change(before: TenureRecord, after: TenureRecord, traits: Traits, rto_s: fl
 
 def plan_of(tenure: TenureRecord, traits: Traits, basis: Basis) -> Plan | None:
     """Return how long it should take to succeed a tenure that ended in that way."""
-    if tenure.ttl_s is None:
+    if tenure.ttl_s is None or tenure.reason == UNKNOWN:
         return None
     try:
         timing = basis.timing_of(tenure.ttl_s)
