@@ -1,6 +1,8 @@
 """A server that is not quite a PostgreSQL is told from one, and keeps nobody from the next."""
 
+import gc
 import struct
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,10 +14,18 @@ from tests.sql_rig import bid, wins
 
 pytestmark = [
     pytest.mark.anyio,
-    # The driver's, about a connection that it has not made to its end.
+    # The driver's, about connections that it has not made to their end.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.usefixtures("swept"),
 ]
+
+
+@pytest.fixture
+def swept() -> Iterator[None]:
+    """Has what the driver left behind complain here, and not in a later test."""
+    yield
+    gc.collect()
 
 
 def message(kind: bytes, body: bytes) -> bytes:

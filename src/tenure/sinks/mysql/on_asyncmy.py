@@ -54,7 +54,7 @@ class AsyncmyDriver:
         raw = FencedConnection(**self._arguments, autocommit=False)  # type: ignore[no-untyped-call]
         try:
             await raw.connect()
-        except (MySQLError, OSError, TimeoutError) as error:
+        except (MySQLError, OSError, RuntimeError) as error:  # The last one: no thread was left to look up the name.
             raise trouble_from(error, was_sent=False) from error
         raw.is_given_out = True
         return raw

@@ -37,6 +37,8 @@ _LIMIT_AT: Final = {
 _FAILED: Final = "current transaction is aborted, commands ignored until end of transaction block"
 # The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+# RuntimeError: no thread was left to look up the name. The last two: a server that is not quite one, without a version, say.
+_ON_OPENING: Final = (TimeoutError, RuntimeError, AttributeError, LookupError)
 
 
 class _Unbegun:
@@ -132,8 +134,12 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
 
         The event loop may not have come to read it yet, or only the first half of it, and asyncpg knows of the end by the second.
         """
+        connection = self._transport.get_extra_info("socket")
+        # Over TLS there is none as soon as it is lost, which asyncpg is told in the next turn of the loop.
+        if connection is None or connection.fileno() < 0:
+            return True
         poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        poll.register(connection, select.POLLIN)
         return bool(poll.poll(0))
 
     def is_left(self) -> bool:
@@ -175,7 +181,7 @@ class AsyncpgDriver:
             known = True
         except ValueError:  # What it says may be a part of the password.
             raise Trouble("", UNREADABLE, was_sent=False) from None
-        except (*_ERRORS, TimeoutError) as error:
+        except (*_ERRORS, *_ON_OPENING) as error:
             code = getattr(error, "sqlstate", None) or ""
             raise Trouble(code, str(error) or "no answer in time", was_sent=False) from error
         finally:

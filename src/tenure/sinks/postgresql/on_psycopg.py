@@ -137,6 +137,8 @@ class AsyncPsycopgDriver(_Psycopg):
         except psycopg.Error as error:
             trouble = _not_opened(error)
             raise trouble from (None if trouble.text is UNREADABLE else error)
+        except RuntimeError as error:  # No thread was left to look up the name.
+            raise Trouble("", str(error), was_sent=False) from error
         finally:
             if raw is not None and not known:
                 self.drop(raw)
