@@ -13,7 +13,8 @@ import pytest
 
 from tenure.errors import ConfigError, StoreError
 from tenure.model import Bid, Grant, Holder
-from tenure.stores.opening import make_store
+from tenure.plan.engines import shipped
+from tenure.stores.opening import SCHEMES, make_store
 from tenure.testing.engines import RedisCluster, RedisSentinels, Tls
 from tenure.testing.engines.processes import wait_for
 
@@ -199,5 +200,24 @@ def test_whoever_does_not_accept_best_effort_is_told_why_and_what_to_use() -> No
     assert "Use etcd://" in told.stderr
     assert "--accept-best-effort" in told.stderr
     assert SECRET not in told.stderr
-    with pytest.raises(ConfigError, match="is best effort"):
-        make_store("redlock://h1,h2,h3", {})
+
+
+BEST_EFFORT = {
+    "redis": f"redis://:{SECRET}@h1",
+    "rediss": f"rediss://:{SECRET}@h1",
+    "redis+sentinel": f"redis+sentinel://:{SECRET}@h1,h2,h3/mymaster",
+    "rediss+sentinel": f"rediss+sentinel://:{SECRET}@h1,h2,h3/mymaster",
+    "redlock": f"redlock://:{SECRET}@h1,h2,h3",
+    "redlocks": f"redlocks://:{SECRET}@h1,h2,h3",
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_whoever_opens_what_says_of_itself_that_it_is_best_effort_must_accept_that(scheme: str) -> None:
+    says_so = bool(shipped(f"{scheme}://h").traits.best_effort)
+    assert SCHEMES[scheme].best_effort == says_so == (scheme in BEST_EFFORT)
+    if says_so:
+        with pytest.raises(ConfigError, match="is best effort") as refused:
+            make_store(BEST_EFFORT[scheme], {})
+        assert SECRET not in str(refused.value)
+        assert make_store(BEST_EFFORT[scheme], {}, accept_best_effort=True).traits.best_effort

@@ -18,7 +18,7 @@ from tenure.model import TOKEN_MAX, Token
 from tenure.sinks import FileMark, Mark, MemoryMark, Orders, PsycopgSink, SQLiteMark
 from tenure.sinks.http import Presented
 from tenure.sinks.http.header import value_of
-from tenure.sinks.marks import admit
+from tenure.sinks.marks import admit, connect_durably
 from tenure.web import FencedASGI, FencedWSGI, Guard, Route
 
 FENCE = "etcd://h1/billing"
@@ -67,6 +67,13 @@ def test_a_durable_mark_is_written_once_for_every_new_token_and_never_for_a_know
     page = 4096 + 24
     assert second - known == page
     mark.close()
+
+
+def test_a_mark_that_was_acknowledged_is_on_the_disk_and_readers_wait_for_nobody(tmp_path: Path) -> None:
+    with closing(connect_durably(str(tmp_path / "mark.db"))) as connection:
+        # 2 is FULL: without it, the log is not synced when a write is acknowledged.
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 MARKS: dict[str, Any] = {
