@@ -9,7 +9,7 @@ import anyio
 import tenure
 from tenure.apps.history import Recorder, TenureRecord
 from tenure.apps.history.records import Record, Sighting
-from tenure.errors import Refused, StoreError
+from tenure.errors import Refused
 from tenure.facts.kinds import Fact, What
 from tenure.model import Conflict, Document, Holder, Version
 from tenure.stores.base import Expiry, Traits, Wake
@@ -59,7 +59,7 @@ class Frail(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.error: StoreError | RuntimeError | None = None
+        self.error: BaseException | None = None
         self.bad: str | None = None  # a document that it will not have
         self.blocks: anyio.Event | None = None
         self.blocked = threading.Event()

@@ -70,6 +70,44 @@ def test_a_store_that_has_no_thread_left_gets_what_happened_meanwhile_and_it_is_
     assert caplog.text.count("history is not recorded") == 1
 
 
+def test_a_store_that_raises_what_nobody_has_foreseen_gets_what_happened_meanwhile_and_it_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, holder = Frail(), tenure.Holder.fresh()
+    store.error = TypeError("password=geheim")
+    with caplog.at_level(logging.INFO, "tenure.history"), keep(store) as recorder:
+        for token in (7, 8):
+            tenure.facts.publish(Elected(tenure.Token(token), 0), store.address, "jobs", holder)
+            check_eventually(lambda: "history is not recorded: TypeError" in caplog.text)
+        store.error = None
+        check_eventually(lambda: "history is recorded again" in caplog.text)
+        assert recorder.dropped_count == 0
+    assert tokens(anyio.run(read_history, store, "jobs")) == [7, 8]
+    assert caplog.text.count("history is not recorded") == 1
+    assert "geheim" not in caplog.text
+
+
+def test_a_log_whose_handler_raises_does_not_end_the_recorder() -> None:
+    class Broken(logging.Handler):
+        told = 0
+
+        def emit(self, _: logging.LogRecord) -> None:
+            self.told += 1
+            raise KeyError("a bug")
+
+    store, handler, log = Frail(), Broken(), logging.getLogger("tenure.history")
+    store.error = Unreachable("frail://", "swap", "no way to it")
+    log.addHandler(handler)
+    try:
+        with keep(store) as recorder:
+            tenure.facts.publish(Elected(tenure.Token(7), 0), store.address, "jobs", tenure.Holder.fresh())
+            check_eventually(lambda: handler.told == 1)
+            store.error = None
+            check_eventually(partial(recorded, recorder, 1))
+    finally:
+        log.removeHandler(handler)
+
+
 def test_when_the_interpreter_leaves_nothing_is_written_any_more_nor_said(caplog: pytest.LogCaptureFixture) -> None:
     store = tenure.sync.open_store("memory://")
     store.office = Office()
@@ -94,6 +132,33 @@ def test_one_document_that_is_refused_keeps_none_waiting_that_the_store_has_had_
         assert "history is recorded again" not in caplog.text
         assert recorder._pace.wait_s(time.monotonic()) == 0
     assert caplog.text.count("history is not recorded") == 1
+
+
+def test_each_outage_is_said_once_also_while_one_document_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    store, holder = Frail(), tenure.Holder.fresh()
+    store.bad = key_of("bad")
+
+    def lead(token: int, election: str = "good") -> None:
+        tenure.facts.publish(Elected(tenure.Token(token), 0), store.address, election, holder)
+
+    def said(text: str, count: int) -> bool:
+        return caplog.text.count(text) == count
+
+    with caplog.at_level(logging.INFO, "tenure.history"), keep(store) as recorder:
+        lead(1)
+        check_eventually(partial(recorded, recorder, 1))
+        lead(1, "bad")
+        check_eventually(partial(said, "no right to this one", 1))
+        for outage in (1, 2):
+            store.error = Unreachable("frail://", "swap", "no way to it")
+            lead(outage + 1)
+            check_eventually(partial(said, "no way to it", outage))
+            store.error = None
+            check_eventually(partial(said, "history is recorded again, but for what is refused", outage))
+        assert said("no right to this one", 1)
+        store.bad = None
+        check_eventually(partial(said, "history is recorded again", 3))
+    assert caplog.text.count("refused", caplog.text.rindex("recorded again")) == 0
 
 
 def test_one_document_of_another_version_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,8 @@
 Rules of this file
 1. Nothing here is waited for by an election. What is heard is folded on the subscription's thread, and written by the recorder's,
    over connections of its own: over the elections' own a renewal would wait behind it.
-2. A store that is gone, slow or refuses costs records, which are counted and told, and nothing else: no error gets out of here.
+2. A store that is gone, slow or refuses costs records, which are counted and told, and nothing else: no error gets out of here,
+   whatever it is. Somebody else may have written the store, and nobody would notice that this thread has ended.
 3. A write is made because a tenure began or ended, and ever more seldom while it lasts; never because of each renewal.
 """
 
@@ -11,9 +12,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from functools import partial
 from typing import Final, Self
 
 import anyio
@@ -22,13 +23,14 @@ from tenure.apps.history.backlog import Backlog, Pace
 from tenure.apps.history.notes import KINDS, Notes
 from tenure.apps.history.places import Place, place_of
 from tenure.apps.history.records import Record
+from tenure.clients.upkeep import failure_of
 from tenure.clock import BootClock
 from tenure.errors import ConfigError, Contended, Refused, StoreError, redact
 from tenure.facts import Subscription, subscribe
 from tenure.facts.kinds import Fact
 from tenure.office.opened import OpenStore
 from tenure.office.thread import Office
-from tenure.stores.base import Store
+from tenure.stores.base import CanKeepDocuments, Store
 
 _LOG: Final = logging.getLogger("tenure.history")
 # Ten thousand elections that are taken over at once are five facts each.
@@ -36,9 +38,6 @@ _QUEUE_MAX: Final = 100_000
 _IDLE_S: Final = 30.0  # After this long without a write the connections are closed.
 CLOSE_WITHIN_S: Final = 2.0  # What leaving may wait for the last records.
 _RETRY_CLOSING_S: Final = 0.1
-# What a write may fail with. RuntimeError: Python has no other word for a system that gives no thread, which a store may need.
-_Failure = StoreError | ConfigError | CancelledError | RuntimeError
-_FAILURES: Final = (StoreError, ConfigError, CancelledError, RuntimeError)
 
 
 def keep(store: OpenStore | Store, *, elections: Container[str] | None = None) -> "Recorder":
@@ -61,7 +60,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._subscription: Subscription | None = None
         self._close_by_s: float | None = None
-        self._said: set[type[_Failure]] = set()
+        self._said: set[type[Exception]] = set()
         self._is_over = False
         self._under_way_count = 0  # records of the write that is being made
         self._clock = BootClock()  # as facts are dated by
@@ -77,7 +76,7 @@ class Recorder:
         if self._subscription is not None:
             raise ConfigError("history", "a recorder", "is used once: call keep() anew")
         engine = self._given.store if isinstance(self._given, OpenStore) else self._given
-        self._pid, self._identity = os.getpid(), engine.identity
+        self._pid, self._engine = os.getpid(), engine
         self._notes = Notes(engine.address, self._elections, engine.identity)
         self._looked_ns = self._clock.now()
         self._subscription = subscribe(self._hear, kinds=KINDS, queue_max=_QUEUE_MAX)
@@ -159,10 +158,12 @@ class Recorder:
     # On the recorder's own thread
 
     def _write_all(self) -> None:
-        place = _Place(self._office, self._given, self._identity)
-        while (todo := self._next(place)) is not None and self._write(place, *todo):
-            pass
-        place.leave()
+        place = _Place(self._office, self._given, self._engine)
+        try:
+            while (todo := self._next(place)) is not None and self._write(place, *todo):
+                pass
+        finally:
+            place.leave()
 
     def _next(self, place: "_Place") -> tuple[str, list[Record]] | None:
         """Wait until there is something to write, and time for it. None: there is nothing more, or no time."""
@@ -189,13 +190,9 @@ class Recorder:
 
     def _write(self, place: "_Place", election: str, records: list[Record]) -> bool:
         """Write them now, or later if that fails. False: nothing will be written any more, because the interpreter is leaving."""
-        error: _Failure | None = None
-        try:
-            place.add(election, records)
-        except _FAILURES as raised:
-            if self._has_nowhere_to_ask():
-                return False
-            error = raised
+        error = _failure_of(partial(place.add, election, records))
+        if error is not None and self._has_nowhere_to_ask():
+            return False
         with self._changed:
             self._under_way_count = 0
             now_s = time.monotonic()
@@ -209,10 +206,10 @@ class Recorder:
             else:
                 self._fail(election, records, error, now_s)
         if not isinstance(error, CancelledError):  # By an office that closes; else the next try says it.
-            self._say(error)
+            _failure_of(partial(self._say, error))  # A handler of the log may raise what it likes, too.
         return True
 
-    def _fail(self, election: str, records: list[Record], error: _Failure, now_s: float) -> None:
+    def _fail(self, election: str, records: list[Record], error: Exception, now_s: float) -> None:
         if isinstance(error, ConfigError) or (isinstance(error, Refused) and self._close_by_s is not None):
             self._pace.answered(now_s)
             self._backlog.drop(election, records)  # It will not do next time either, or not soon.
@@ -239,25 +236,30 @@ class Recorder:
             return True
         return False
 
-    def _say(self, error: _Failure | None) -> None:
-        """Say that something is not recorded, and why; or that all is again. Once for each outage, and for all that is refused."""
-        if self._is_over:
+    def _say(self, error: Exception | None) -> None:
+        """Say that something is not recorded, and why; or that it is again. Once for each outage, and for all that is refused."""
+        if self._is_over or (error is None and self._close_by_s is not None):
             return
-        if error is not None and type(error) not in self._said:
-            self._said.add(type(error))
-            _LOG.warning("history is not recorded: %s", redact(str(error)))
-        elif error is None and self._close_by_s is None and not self._backlog.has_refused:
-            # What others wrote does not fit again because this does.
-            if self._said - {ConfigError}:
-                _LOG.info("history is recorded again")
-            self._said &= {ConfigError}
+        if error is not None:
+            if type(error) not in self._said:
+                self._said.add(type(error))
+                is_ours = isinstance(error, StoreError | ConfigError)  # The others do not say what they are.
+                _LOG.warning("history is not recorded: %s", redact(str(error) if is_ours else repr(error)))
+            return
+        # What others wrote does not fit again because this does, nor may one write all because of this.
+        are_refused = self._backlog.has_refused
+        stays = (ConfigError, Refused) if are_refused else (ConfigError,)
+        over = {kind for kind in self._said if not issubclass(kind, stays)}
+        self._said -= over
+        if over:
+            _LOG.info("history is recorded again%s", ", but for what is refused" if are_refused else "")
 
 
 class _Place:
     """The place of the records, opened when there is something to write. Used by one thread."""
 
-    def __init__(self, office: Office, given: OpenStore | Store, identity: str) -> None:
-        self._office, self._given, self._identity = office, given, identity
+    def __init__(self, office: Office, given: OpenStore | Store, engine: Store) -> None:
+        self._office, self._given, self._engine = office, given, engine
         self._own: OpenStore | None = None
         self._place: Place | None = None
         self.idle_at_s = 0.0
@@ -268,23 +270,39 @@ class _Place:
 
     def add(self, election: str, records: list[Record]) -> None:
         if self._place is None:
-            self._place = place_of(self._office, self._open())
+            try:
+                self._place = self._open()
+            finally:
+                if self._place is None:
+                    self.leave()
         self.idle_at_s = time.monotonic() + _IDLE_S
         self._place.add(election, records)
 
     def leave(self) -> None:
         own, self._own, self._place = self._own, None, None
         if own is not None:
-            with suppress(*_FAILURES):  # It is of no more use, whatever it says.
-                own.__exit__(None, None, None)
+            _failure_of(partial(own.__exit__, None, None, None))  # It is of no more use, whatever it says.
 
-    def _open(self) -> Store:
-        if not isinstance(self._given, OpenStore):
-            return self._given
-        own = self._given.another()
+    def _open(self) -> Place:
+        if not isinstance(self._given, OpenStore) or not isinstance(self._engine, CanKeepDocuments):
+            return place_of(self._office, self._engine)  # A file needs no connection.
+        own = self._own = self._given.another()
         own.__enter__()
-        if own.store.identity == self._identity:
-            self._own = own
-            return own.store
-        own.__exit__(None, None, None)  # What lives in the memory of this process is not found a second time.
-        return self._given.store
+        if own.store.identity == self._engine.identity:
+            return place_of(self._office, own.store)
+        self.leave()  # What lives in the memory of this process is not found a second time.
+        return place_of(self._office, self._given.store)
+
+
+def _failure_of(call: Callable[[], object]) -> Exception | None:
+    """Return what a call raised, whatever that is; None: nothing. For a thread what ``failure_of`` is for a task."""
+
+    async def called() -> None:
+        call()
+
+    try:
+        failure_of(called()).send(None)  # It awaits nothing that would take time, so it ends here.
+    except StopIteration as ended:
+        failure: Exception | None = ended.value
+        return failure
+    raise AssertionError("what awaits nothing has ended")
