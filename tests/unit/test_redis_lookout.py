@@ -1,9 +1,12 @@
 """The one look that serves everybody who waits."""
 
 import asyncio
+import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
+from tests.jumping import in_no_time
 
 from tenure.errors import Unreachable
 from tenure.stores.redis.lookout import Lookout
@@ -84,3 +87,36 @@ def test_closing_wakes_whoever_waits_and_nobody_waits_afterwards() -> None:
         return waiting.done()
 
     assert asyncio.run(asyncio.wait_for(run(), 30))
+
+
+async def looked_at(count: int, chance: random.Random | None) -> list[float]:
+    """Return when a standby looked, of an office that somebody holds."""
+    loop, moments_s, enough = asyncio.get_running_loop(), [], asyncio.Event()
+
+    async def look(elections: Sequence[str]) -> dict[str, float]:
+        moments_s.append(loop.time())
+        if len(moments_s) == count:
+            enough.set()
+        return dict.fromkeys(elections, 1e6)
+
+    lookout = Lookout(look, chance)
+    waiting = asyncio.ensure_future(lookout.wait("held", 60.0))
+    await enough.wait()
+    await lookout.close()
+    await waiting
+    return moments_s[:count]
+
+
+@pytest.mark.parametrize("seeds", [(1, 2), None], ids=["of two seeds", "as shipped"])
+def test_no_two_standbys_look_at_the_same_moments_nor_one_in_a_steady_beat(seeds: tuple[int, int] | None) -> None:
+    chances = [None, None] if seeds is None else [random.Random(seed) for seed in seeds]
+
+    async def both() -> list[list[float]]:
+        return await asyncio.gather(*(looked_at(21, chance) for chance in chances))
+
+    one, other = in_no_time(both())
+    for moments_s in (one, other):
+        pauses_s = [round(later - sooner, 6) for sooner, later in pairwise(moments_s)]
+        assert all(0.75 <= each_s <= 1 for each_s in pauses_s), pauses_s
+        assert len(set(pauses_s)) > 10, pauses_s
+    assert len({*one, *other}) > 30, (one, other)
