@@ -65,4 +65,5 @@ async def test_offices_are_held_at_the_good_one_of_two_servers(cluster: Postgres
     with talker(ODD["no-version"][0]) as odd:
         good = cluster.endpoints[0]
         async with from_url(cluster.url.replace(good, f"127.0.0.1:{odd},{good}") + "?sslmode=disable") as store:
-            await wins(store, bid("odd"))
+            grant = await wins(store, bid("odd"))
+            assert await store.renew(grant) == grant

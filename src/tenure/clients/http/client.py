@@ -191,12 +191,14 @@ class Http:
 
     def _tidy(self) -> None:
         """Leave whatever was not used for too long, also what nobody may ever ask for again: another certificate is shown by now."""
+        self._tidying = None  # Whatever goes wrong below, who is kept next has it done again.
         loop = asyncio.get_running_loop()
         oldest_s = loop.time() - _IDLE_MAX_S
         for connection in [one for idle in self._idle.values() for one in idle if one.idle_since_s <= oldest_s]:
             connection.close()
         left_s = [idle[0].idle_since_s for idle in self._idle.values() if idle]
-        self._tidying = loop.call_at(min(left_s) + _IDLE_MAX_S, self._tidy) if left_s else None
+        if left_s:
+            self._tidying = loop.call_at(min(left_s) + _IDLE_MAX_S, self._tidy)
 
     def _drop(self, key: Key) -> None:
         """Leave those that were kept: a server that is silent on one of them may be so on all."""

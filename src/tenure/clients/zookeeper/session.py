@@ -286,11 +286,12 @@ class Session:
     def _look(self) -> None:
         """Ping if nothing else was sent for a while, and leave a server that does not answer."""
         ping_every_s = self._ping_every()
+        look_every_s = min(ping_every_s / 2, self._patience_s / _LOOKS_PER_PATIENCE)
+        # First: whatever goes wrong below, the next look is taken. Without looks nothing is pinged, and no server that is mute is left.
+        self._beat = asyncio.get_running_loop().call_later(look_every_s, partial(self._look))
         link, now = self._link, self._clock.now()
         if link is not None:
             if link.silent_for_ns() > self._patience_s * 1e9:
                 link.abort(f"{self._endpoints[0]} did not answer for {self._patience_s:g} s")
             elif now - link.sent_at >= ping_every_s * 1e9 / 2:
                 link.ping()
-        look_every_s = min(ping_every_s / 2, self._patience_s / _LOOKS_PER_PATIENCE)
-        self._beat = asyncio.get_running_loop().call_later(look_every_s, partial(self._look))

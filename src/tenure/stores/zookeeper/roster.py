@@ -38,6 +38,7 @@ T = TypeVar("T")
 _LEASES_MAX: Final = 24
 _IDLE_NS: Final = 30 * 10**9  # It costs a ping now and then, and who holds a lock again and again needs it again.
 _CLOSE_WITHIN_S: Final = 2.0
+_NEVER: Final = 2**63  # later than any instant
 
 
 @asynccontextmanager
@@ -249,7 +250,9 @@ class Roster:
         return not asked_for and self._clock.now() >= place.ends_at()
 
     def _sweep_now(self) -> None:
-        self._sweep = None
+        # Whatever goes wrong below, there is another sweep; nobody else would think of those that nobody asks for.
+        again = asyncio.get_running_loop().call_later(_IDLE_NS / 1e9, self._sweep_now)
+        self._sweep, self._sweep_at = again, _NEVER
         now = self._clock.now()
         ends: list[int] = []
         for place in self.places:
@@ -263,6 +266,9 @@ class Roster:
             ends.append(place.ends_at())
         self._end_idle(now - _IDLE_NS)
         idle = [lease.idle_at + _IDLE_NS for lease in self._leases.values() if not lease.places]
+        if self._sweep is again:
+            again.cancel()
+            self._sweep = None
         if ends or idle:
             self._sweep_by(min(ends + idle))
 
