@@ -8,7 +8,7 @@ import pytest
 import trio.testing
 from anyio.lowlevel import checkpoint
 
-from tenure.errors import StaleToken, Unreachable, UnverifiedToken
+from tenure.errors import ConfigError, StaleToken, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks import Bound, Fence, Verify
 from tenure.testing import SINK_CONTRACT, ContractBroken, check_sink, check_sink_promise
@@ -101,6 +101,13 @@ class WhateverCompares(ModelSink):
         if token < known.highest:
             raise StaleToken(token, known.highest)
         known.highest = token
+
+
+class AnyInteger(WhateverCompares):
+    def admit(self, fence: str, token: Token) -> None:
+        if type(token) is not int:
+            raise ConfigError("token", token, "must be an integer")
+        super().admit(fence, token)
 
 
 class OneFence(Engine):
@@ -217,6 +224,7 @@ BROKEN: list[tuple[str, Make]] = [
     ("stale-seal-is-refused", ModelRig.maker(SealIsSilent)),
     ("tokens-are-exact", ModelRig.maker(FloatingPoint)),
     ("only-integers-are-tokens", ModelRig.maker(WhateverCompares)),
+    ("only-integers-are-tokens", ModelRig.maker(AnyInteger)),
     ("fences-are-independent", ModelRig.maker(engine=OneFence)),
     ("fences-are-independent", ModelRig.maker(engine=FenceOfAPrefix)),
     ("fence-survives-reopening", FenceInMemory.maker()),

@@ -117,10 +117,11 @@ async def _exact(play: SinkPlay[CountingSink]) -> None:
 
 @SINK_CONTRACT.keep("only-integers-are-tokens")
 async def _integers(play: SinkPlay[CountingSink]) -> None:
-    # Written down as it came, 7.0 or true is nothing that is read as a token again, and locks out everybody.
+    # Written down as it came, 7.0 or true is nothing that is read as a token again, and locks out everybody. So does a number
+    # that no store gives: a column of 64 bits turns it into another one, or keeps out all who come after it.
     (client,) = await play.enter()
     await play.accepts(client, play.term(3), "three")
-    for nonsense in (7.0, True, 7.5, "7", None):
+    for nonsense in (7.0, True, 7.5, "7", None, 0, -1, TOKEN_MAX + 1, 2**200):
         await play.has_no_use_for(client, nonsense)
     await play.accepts(client, play.term(3), "again")  # The fence was not raised.
     await play.refuses(client, play.term(2), StaleToken(2, 3))
