@@ -35,6 +35,26 @@ def test_who_sends_half_of_a_request_gains_nothing_by_it() -> None:
     assert crowd.came("d") == "a"
 
 
+def test_who_waits_for_the_engine_makes_room_as_who_waits_for_nothing_and_not_who_came_after_it() -> None:
+    crowd = full()
+    for one in "abc":
+        crowd.is_answered(one)
+    crowd.waits("a")
+    crowd.waits("b")
+    assert [crowd.came("heartbeat"), crowd.came("d")] == ["a", "b"]
+
+
+def test_who_has_shown_the_token_stays_while_it_waits_for_the_engine() -> None:
+    crowd = full()
+    for one in "ab":
+        crowd.is_answered(one)
+        crowd.showed_token(one)
+        crowd.waits(one)
+    crowd.is_answered("c")
+    assert crowd.showed_token("c") is None
+    assert len(crowd) == 3
+
+
 def test_if_all_are_being_answered_the_first_of_them_makes_room_and_nobody_who_comes_is_refused() -> None:
     crowd = full(3)
     for one in "abc":
@@ -107,7 +127,7 @@ def test_who_sits_on_a_place_of_the_others_with_the_token_goes_when_it_was_answe
     st.lists(
         st.tuples(
             st.sampled_from(
-                ["came", "is_answered showed_token", "is_answered", "was_answered", "showed_token", "gone"]
+                ["came", "is_answered showed_token", "is_answered", "waits", "was_answered", "showed_token", "gone"]
             ),
             st.integers(0, 9),
         )
@@ -125,7 +145,8 @@ def test_whatever_happens_who_has_shown_the_token_and_is_being_answered_is_close
             assert going not in known & busy
             there |= {one}
             known |= {one} if what == "showed_token" else set()
-            busy = busy | {one} if what == "is_answered" else busy - {one} if what == "was_answered" else busy
+            ends = what == "was_answered" or (what == "waits" and one not in known)
+            busy = busy | {one} if what == "is_answered" else busy - {one} if ends else busy
             left = {going} | ({one} if what == "gone" else set())
             there, known, busy = there - left, known - left, busy - left
             if one in left:
@@ -133,7 +154,9 @@ def test_whatever_happens_who_has_shown_the_token_and_is_being_answered_is_close
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["came", "showed_token", "is_answered", "was_answered", "gone"]), st.integers(0, 9))
+    st.tuples(
+        st.sampled_from(["came", "showed_token", "is_answered", "waits", "was_answered", "gone"]), st.integers(0, 9)
+    )
 )
 
 

@@ -32,6 +32,9 @@ class FakePipe:
     def abort(self) -> None:
         self.aborted = True
 
+    def waits(self) -> None:
+        pass
+
     def showed_token(self) -> None:
         pass
 

@@ -11,6 +11,7 @@ from tenure.office.opened import run_there
 from tenure.serve.answers import Fault
 from tenure.serve.probing import shown_incumbent
 from tenure.serve.routes import Call, Reply, told
+from tenure.serve.streaming import pipe_of
 from tenure.stores.base import CanAskToResign, ElectionStatus
 
 Question = Callable[[], Coroutine[Any, Any, Any]]
@@ -121,6 +122,8 @@ async def _within(call: Call, operation: str, question: Question) -> Any:
     leader to leave would be answered in twenty minutes.
     """
     call.sidecar.check_reached()
+    if (pipe := pipe_of(call.scope)) is not None:
+        pipe.waits()
     try:
         async with asyncio.timeout(_WITHIN_S), call.sidecar.asking:
             return await question()

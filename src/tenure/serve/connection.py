@@ -68,7 +68,7 @@ class Connection(H11Protocol):
         super().__init__(*arguments, **named)
         self._connections = connections
         self.app = partial(_with_pipe, cast("ASGIApp", self.app), self)
-        self.is_cut_off = self.is_stream = False
+        self.is_cut_off = self.is_stream = self._waits = False
 
     # What uvicorn calls
 
@@ -88,6 +88,7 @@ class Connection(H11Protocol):
         self._count()
 
     def on_response_complete(self) -> None:
+        self._waits = False
         super().on_response_complete()
         self._count()
 
@@ -130,6 +131,11 @@ class Connection(H11Protocol):
         """Take note that somebody who has the token is at its other end."""
         self._connections.make_room(self._connections.crowd.showed_token(self))
 
+    def waits(self) -> None:
+        """Take note that the answer has to wait for the engine."""
+        self._waits = True
+        self._count()
+
     def write(self, content: bytes) -> None:
         """Write, now or when there is room."""
         if not self.transport.is_closing():
@@ -151,10 +157,12 @@ class Connection(H11Protocol):
 
     def _count(self) -> None:
         crowd = self._connections.crowd
-        if self._is_answering and not self.cycle.more_body:
-            crowd.is_answered(self)
-        else:
+        if not self._is_answering or self.cycle.more_body:
             crowd.was_answered(self)
+        elif self._waits or (self.flow.write_paused and not self.is_stream):
+            crowd.waits(self)
+        else:
+            crowd.is_answered(self)
 
     def _expect_no_more(self) -> None:
         if self._overdue is not None:

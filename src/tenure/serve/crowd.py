@@ -7,7 +7,8 @@ heartbeats of clients that lead refused, and their offices lost. So who comes is
 2. Those who have shown the token and all others have places of their own, and nobody takes one of the other kind. Only if more of them
    are being answered with the token than have places do they sit on those of the others, and go for who comes when they were answered.
 3. Of each kind goes first whoever waits for nothing of ours: it has sent no request yet, or half of one, or has had its answer. The one
-   that has done so for the longest: who comes in earnest says what it wants at once.
+   that has done so for the longest: who comes in earnest says what it wants at once. So does, of the others, who waits for the engine or
+   does not read: anybody can ask it so much that it is behind, and were all of these taken for answered, who comes would go unread.
 4. If all of the others are being answered, the one that has been for the longest. That is somebody who listens to events, and comes
    back.
 5. If by rule 1 nobody can go, who comes does. So there are never more candidacies than half of the places for the token.
@@ -138,6 +139,11 @@ class Crowd(Generic[C]):
     def is_answered(self, one: C) -> None:
         """Take note that all of a request has come, and is worked on."""
         self._put(one, busy=True)
+
+    def waits(self, one: C) -> None:
+        """Take note that a request is worked on, and that this may take a while because of the engine, or of the client itself."""
+        if one in self._others:
+            self._others.put(one, busy=False)
 
     def was_answered(self, one: C) -> None:
         """Take note that a connection waits for the next request."""

@@ -52,6 +52,10 @@ class Pipe(Protocol):
         """Take note that somebody who has the token is at its other end."""
         ...
 
+    def waits(self) -> None:
+        """Take note that the answer has to wait for the engine."""
+        ...
+
     def write(self, content: bytes, /) -> None:
         """Write, now or when there is room. Never waits."""
         ...
