@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenure.clients.unreached import nobody_listens
+from tenure.clients.unreached import by_what_they_did, nobody_listens
 from tenure.errors import Unreachable
 from tenure.model import Bid, Holder
 from tenure.stores.opening import make_store
@@ -69,3 +69,8 @@ def test_a_host_of_whose_addresses_one_leads_nowhere_is_not_said_to_refuse() -> 
     assert not nobody_listens(OSError(errno.ENETUNREACH, "Network is unreachable"))
     assert not nobody_listens(OSError("something else"))
     assert nobody_listens(OSError(f"Multiple exceptions: {said[0]}, {said[0]}"))
+
+
+def test_servers_of_which_the_same_is_to_be_said_are_named_together() -> None:
+    tried = [("a:1", "nobody listens"), ("b:1", "no such host"), ("c:1", "nobody listens")]
+    assert by_what_they_did(tried) == "a:1, c:1: nobody listens; b:1: no such host"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tenure.clients.etcd.stream import NotSent
 from tenure.clients.etcd.transport import Connection, NotGreeted
 from tenure.clients.tls import brief
-from tenure.clients.unreached import NO_HOST, nobody_listens
+from tenure.clients.unreached import NO_HOST, by_what_they_did, nobody_listens
 from tenure.errors import ConfigError
 
 _PORT = 2379
@@ -141,10 +141,7 @@ class Search:
 
     def told(self, silence: str) -> str:
         """Say what each of those that were tried did; ``silence`` is said of those who did nothing."""
-        where: dict[str, list[str]] = {}
-        for endpoint, did in self._did.items():
-            where.setdefault(did or silence, []).append(str(endpoint))
-        return "; ".join(f"{', '.join(endpoints)}: {did}" for did, endpoints in where.items())
+        return by_what_they_did((endpoint, did or silence) for endpoint, did in self._did.items())
 
 
 def _hang_up(task: "asyncio.Task[Connection]") -> None:

@@ -25,6 +25,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
+from tenure.clients.unreached import by_what_they_did
 from tenure.clients.zookeeper.faults import NotReached, SessionOver, why_not
 from tenure.clients.zookeeper.link import Link, LinkLost
 from tenure.clients.zookeeper.reaching import reach
@@ -229,7 +230,7 @@ class Session:
         return None
 
     def _tried(self) -> str:
-        return "; ".join(f"{endpoint}: {why}" for endpoint, why in self._troubles.items())
+        return by_what_they_did(self._troubles.items())
 
     async def _reach(self, endpoint: str) -> Link | None:
         old = self._welcome
