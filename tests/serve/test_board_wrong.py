@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tenure.apps.history.records import Record
-from tenure.apps.history.told import VANISHED, TenureRecord, told
+from tenure.apps.history.told import UNKNOWN, VANISHED, TenureRecord, told
 from tenure.errors import Reason
 from tenure.facts.kinds import Elected, Left, RefusedStale, StoreLost
 from tenure.model import Incumbent, Token
 from tenure.plan import Budget
 from tenure.serve.board import Board
+from tenure.serve.board_judging import _ENDS
 from tenure.serve.recalling import AGAIN_AFTER_S, ELECTIONS_MAX, Recall
 from tenure.timing import Timing
 from tests.history.making import TRAITS
@@ -275,3 +276,7 @@ def test_what_the_fence_of_this_store_says_counts_for_more_than_tokens_do() -> N
     assert (row(made)["refused"], made.as_json()["refused_elsewhere"]) == (0, 1)
     made.heard(fact(RefusedStale("ledger", 7, 7, "by hand"), T0_S + 1))
     assert row(made)["refused"] == 1
+
+
+def test_every_way_to_leave_an_office_has_words_of_its_own() -> None:
+    assert set(_ENDS) == {"", VANISHED, UNKNOWN, *(reason.value for reason in Reason)}

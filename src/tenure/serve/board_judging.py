@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tenure.apps.history.told import UNKNOWN, VANISHED
 from tenure.errors import Reason
 from tenure.plan import Budget
 from tenure.serve.board_rows import Row
@@ -181,6 +182,8 @@ _ENDS: Final = {
     Reason.RESIGNED.value: "{name} left by choice.",
     Reason.STORE_GONE.value: "{name} could not reach the store.",
     Reason.STALLED.value: "{name} made no progress.",
+    VANISHED: "{name} vanished.",
+    UNKNOWN: "How {name} left is not on record.",
 }
 
 
