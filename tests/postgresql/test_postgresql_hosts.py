@@ -23,6 +23,8 @@ async def test_a_host_that_is_silent_keeps_nobody_from_the_next_one() -> None:
             url = f"postgresql://postgres@{first.endpoint},{second.endpoint}/postgres?timeout={TIMEOUT_S}"
             with anyio.fail_after(LIMIT_S):
                 async with from_url(url) as store:
-                    await wins(store, bid("x", ttl_ns=5 * TIMEOUT_S * 10**9))
+                    grant = await wins(store, bid("x", ttl_ns=5 * TIMEOUT_S * 10**9))
+                    assert await store.engine.link.endpoint("read", TIMEOUT_S) == second.endpoint
+                    assert await store.renew(grant) == grant
         finally:
             first.resume()
