@@ -33,9 +33,14 @@ def tls_context(ca: str | None = None, cert: str | None = None, key: str | None 
     return context
 
 
+def is_for_another_host(error: ssl.SSLCertVerificationError) -> bool:
+    """Say whether a certificate is in order, but for another name or address than the one that was asked for."""
+    return error.verify_code in _ANOTHER_NAME
+
+
 def untrusted(error: ssl.SSLCertVerificationError, *, authority: str, without_name: str) -> str:
     """Say what is wrong with a server's certificate. ``authority`` names an authority, and ``without_name`` checks no name."""
-    if error.verify_code in _ANOTHER_NAME:
+    if is_for_another_host(error):
         return f"has a certificate for another name: say the one that it has, or {without_name}, which checks no name"
     return f"has a certificate that we do not trust ({error.verify_message}): name its authority by {authority}"
 

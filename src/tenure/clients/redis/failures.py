@@ -5,7 +5,7 @@ import ssl
 from typing import Final
 
 from tenure.clients.redis.resp import Fault
-from tenure.clients.tls import brief
+from tenure.clients.tls import brief, is_for_another_host
 from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import Refused, StoreError, Unreachable
 
@@ -31,8 +31,6 @@ _ADVICE: Final = {
     "WRONGTYPE": "somebody has written another kind of value where an election is: delete that key",
     "MOVED": "the server is part of a Redis Cluster, which is not supported: use one primary, or redis+sentinel://",
 }
-# What OpenSSL calls a certificate that is in order, and of another host: by its name, and by its address.
-_ANOTHER_NAME: Final = (62, 64)
 ASKS_FOR_CERTIFICATE: Final = "does it ask for a certificate (cert=, key=), and of an authority that it trusts?"
 _OLD: Final = "the server is older than Redis 6: upgrade it"
 
@@ -81,7 +79,7 @@ def not_connected(error: OSError | RuntimeError, *, encrypted: bool) -> str:
 def _not_encrypted(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message.rstrip(".")
-        if error.verify_code in _ANOTHER_NAME:
+        if is_for_another_host(error):
             return f"its certificate is for another host ({why}): write the name that it has"
         return f"its certificate is not trusted ({why}): name the authority by ca="
     if "ALERT" in (error.reason or ""):  # Whoever sends one speaks TLS.
