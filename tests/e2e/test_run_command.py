@@ -306,7 +306,7 @@ def test_json_is_one_object_a_line(start: Start) -> None:
         (["run", "x\ny", "--", "true"], "printable"),
         (["run", "x", "--store", "memory://", "--", "true"], "one process"),
         (["run", "x", "--store", "nowhere://host", "--", "true"], "must begin with"),
-        (["run", "x", "--ttl", "0", "--", "true"], "ttl_ns > 0"),
+        (["run", "x", "--ttl", "0", "--", "true"], "ttl = 0 s: must be more than 0"),
         (["run", "x", "--ttl", "50ms", "--", "true"], "between 0.1 and"),
         (["run", "x", "--grace", "9s", "--", "true"], "grace"),
         (["lock", "x", "--wait", "soon", "--", "true"], "--wait = soon"),

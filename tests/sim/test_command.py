@@ -110,7 +110,7 @@ def test_a_script_runs_and_one_that_differs_exits_1(tmp_path: Path) -> None:
         (("sim", "--without", "rain"), "rain"),
         (("sim", "--candidates", "1"), "candidates = 1"),
         (("sim", "--ttl", "1", "--heartbeat", "2"), "misses x renew_every < ttl"),
-        (("sim", "--ttl", "-3"), "ttl -3 s"),
+        (("sim", "--ttl", "-3"), "ttl = -3 s: must be more than 0"),
         (("sim", "--ttl", "nan"), "nan"),
         (("sim", "--ttl", "1e300"), "1e+300"),
         (("sim", "--ttl", "1e-8"), "0.001 s <= ttl"),
