@@ -12,15 +12,11 @@ import anyio
 import pytest
 
 from tenure.election import Election
-from tenure.model import Bid, Grant, Wait
-from tenure.office.on_loop import LoopSitting
-from tenure.office.sitting import Letter
+from tenure.errors import TenureOver, Unreachable
+from tenure.model import Bid, Ended, Grant, Token, Wait
 from tenure.office.tenure import Tenure
 from tenure.stores.memory import MemoryEngine, MemoryStore
-from tenure.timing import Timing
 
-# An answer has three seconds to come in before the question is repeated, and whoever steps back does so for a moment only.
-PATIENT = Timing.of(ttl=4, heartbeat=0.2, attempt_timeout=3)
 On = Callable[[Callable[[], Awaitable[None]]], None]
 
 
@@ -98,33 +94,47 @@ def test_an_office_that_was_taken_for_a_loop_that_is_blocked_since_is_given_up(o
     on(test)
 
 
-def test_only_who_has_just_stood_is_not_asked_whether_its_loop_still_runs(
-    monkeypatch: pytest.MonkeyPatch, on: On
-) -> None:
-    letters: list[str] = []
-    put = LoopSitting.put
+@pytest.mark.parametrize("way", ["lead", "once"])
+def test_nothing_begins_in_a_tenure_that_ended_while_its_loop_was_blocked(way: str) -> None:
+    engine, blocked, succeeded, begun = MemoryEngine(), threading.Event(), threading.Event(), list[int]()
 
-    def noted(sitting: LoopSitting, letter: Letter) -> None:
-        letters.append(type(letter).__name__)
-        put(sitting, letter)
+    class Mute(MemoryStore):
+        """Nobody can renew here, so that an office lasts as long as its first lease."""
 
-    monkeypatch.setattr(LoopSitting, "put", noted)
-    engine, lost = MemoryEngine(), False
+        async def renew(self, grant: Grant) -> Grant | Ended:
+            raise Unreachable(self.address, "renew", f"nobody hears of {grant.token}")
 
-    async def body(term: Tenure) -> None:
-        nonlocal lost
-        if not lost:
-            lost = True
-            term.give_up()  # and stand again
-            await anyio.sleep_forever()
+    class Blocking:
+        """Once it is sealed, its loop comes to nothing more until somebody else is in office."""
 
-    async def both() -> None:
-        async with Election(MemoryStore(engine), "x", timing=PATIENT).once():
-            pass
-        await Election(MemoryStore(engine), "x", timing=PATIENT).lead(body)
+        async def seal(self, fence: str, token: Token) -> None:  # noqa: ARG002
+            if not blocked.is_set():
+                asyncio.get_running_loop().call_soon(succeeded.wait, 60)
+                blocked.set()
 
-    on(both)
-    assert letters == ["Start", "Idle", "Start", "Seal", "Start", "Idle"]
+    async def late() -> None:
+        async def body(term: Tenure) -> None:
+            begun.append(term.token)
+
+        election = Election(Mute(engine), "x", ttl=1)
+        if way == "lead":
+            await election.lead(body, sinks=[Blocking()])
+        else:
+            with pytest.raises(TenureOver):
+                async with election.once([Blocking()]) as term:
+                    begun.append(term.token)
+
+    async def main() -> None:
+        async with Election(MemoryStore(engine), "x", ttl=30).once() as term:
+            begun.append(term.token)
+            succeeded.set()
+
+    stuck = threading.Thread(target=lambda: asyncio.run(late()))
+    stuck.start()
+    assert blocked.wait(60)
+    asyncio.run(main())
+    stuck.join(60)
+    assert begun == ([2, 3] if way == "lead" else [2])
 
 
 def test_a_generator_that_is_left_in_the_middle_of_its_block_gives_the_office_back() -> None:

@@ -77,6 +77,7 @@ class LoopSitting(Letters[Letter], Sitting):
                 tenure = self.tenure(term)
                 with self.cover(term):
                     try:
+                        tenure.check()  # A loop that was blocked may come here when another is in office.
                         return await body(tenure)
                     except TenureOver as over:
                         if not self.is_loss(over, tenure):
@@ -104,6 +105,9 @@ class LoopSitting(Letters[Letter], Sitting):
                 await self.leave()
         if term is None:
             self.why_not()
+        elif self.tenure(term).reason is not None:  # likewise
+            await self.leave()
+            raise tenure_over(term)
         return term
 
     async def leave(self) -> None:

@@ -200,10 +200,6 @@ class Seat:
         self._tell(facts.Waiting(effect.wait.incumbent))
         self._tenant.wait()
 
-    def nothing_to_seal(self, token: Token) -> None:
-        """Hear, soon, that the tenant has no sinks."""
-        self._office.loop.call_soon(self._step, on.Sealed(token))
-
     def _start_body(self, _: do.StartBody) -> None:
         if self.candidate.held is not None:
             self._term = Term(self.candidate.held)

@@ -6,7 +6,7 @@ loop and a plain thread do alike stands here; how each waits and stops stands in
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tenure.clients.upkeep import failure_of
 from tenure.core.events import BodyEnded, Deposed, Failed, Resign, Sealed, Tick
@@ -51,9 +51,6 @@ class Idle:
 
 
 Letter = Seal | Start | Waiting | Idle
-# A candidate counts what it asks for: this is a seal that follows from the answer to its very first claim. Who stood so short
-# a time ago is not asked whether its loop still runs, which takes longer than Redis to answer. It has to show it afterwards.
-_FIRST_SEAL: Final = 2
 
 
 class Sitting:
@@ -62,7 +59,6 @@ class Sitting:
     __slots__ = (
         "_desk",
         "_gone",
-        "_is_asked",
         "_open",
         "_seal_trouble",
         "_sealed_first",
@@ -84,7 +80,6 @@ class Sitting:
         self._open: Term | None = None  # a tenure whose body's end has not been reported
         self.last: Term | None = None  # the tenure that was begun last
         self._gone = False
-        self._is_asked = True  # whether the caller has to answer before its body is started
         self.seat: Seat
 
     def sit(self) -> None:
@@ -95,21 +90,14 @@ class Sitting:
     # The seat's side: called on the office's thread
 
     def seal(self, attempt: int, token: Token) -> None:
-        self._is_asked = attempt != _FIRST_SEAL or bool(self._sealed_first)
-        if self._is_asked:
-            # Also where there is nothing to seal: an office is not taken for a caller whose loop would not answer.
-            self.put(Seal(attempt, token))
-        else:
-            self.seat.nothing_to_seal(token)
+        # Also where there is nothing to seal: an office is not taken for a caller whose loop would not answer.
+        self.put(Seal(attempt, token))
 
     def put(self, letter: Letter, /) -> None:
         """Leave a letter for the user's side."""
         raise NotImplementedError
 
     def start(self, term: Term) -> None:
-        if not self._is_asked:
-            # Its loop may be blocked since: the office would be renewed for ever, and nobody would work.
-            term.progress_by = term.valid_until - self._desk.timing.grace_ns
         self.put(Start(term))
 
     def stop(self, term: Term) -> None:
@@ -139,7 +127,6 @@ class Sitting:
         match letter:
             case Start(term):
                 self._open = self.last = term
-                term.progress_by = None  # It runs. Should the alarm come all the same, it finds nothing to do.
             case Idle():
                 self._gone = True
         return letter

@@ -131,7 +131,6 @@ async def lead_warm(  # noqa: PLR0913  (what ``lead`` was given)
         async def lead(term: Tenure, sitting: WarmSitting = sitting) -> T:
             nonlocal lost
             try:
-                term.check()  # A ``prepare`` that blocked the loop kept it from hearing that the tenure is over.
                 return await body(term)
             except TenureOver as over:
                 lost = sitting.is_loss(over, term)
