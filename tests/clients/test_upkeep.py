@@ -92,7 +92,26 @@ async def test_one_that_is_cancelled_ends_and_one_that_meets_something_cancelled
     await asyncio.wait_for(goes_on.wait(), 30)
     task.cancel()
     await asyncio.wait([task])
-    assert task.cancelled()
+    assert task.done()
+
+
+async def test_one_that_is_cancelled_ends_whatever_it_raises_then() -> None:
+    began, began_count = asyncio.Event(), 0
+
+    async def work() -> None:
+        nonlocal began_count
+        began_count += 1
+        began.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            raise OSError("cannot be closed")
+
+    task = keep_up(work, "work")
+    await began.wait()
+    task.cancel()
+    await asyncio.wait_for(asyncio.wait([task]), 30)
+    assert (task.done(), began_count) == (True, 1)
 
 
 async def test_nobody_finds_one_that_has_ended_still_at_work() -> None:

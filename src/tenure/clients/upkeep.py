@@ -39,12 +39,15 @@ async def failure_of(call: Awaitable[object]) -> Exception | None:
 
 async def _kept_up(work: Work, name: str) -> None:
     # The work is awaited here and not in a task of its own: who finds this one not ended may rely on it that the work is not either.
-    loop, (shortest_s, longest_s) = asyncio.get_running_loop(), _AGAIN_S
+    loop, task, (shortest_s, longest_s) = asyncio.get_running_loop(), asyncio.current_task(), _AGAIN_S
     again_s, said = shortest_s, ""
     while True:
         began_s = loop.time()
-        failure = await _ending_of(work)
-        if failure is None:
+        try:
+            failure: BaseException | None = await failure_of(work())
+        except asyncio.CancelledError as error:  # Of something that was cancelled elsewhere, if we are not.
+            failure = error
+        if failure is None or (task is not None and task.cancelling()):  # Whatever it raised as it was cancelled.
             return
         if loop.time() - began_s > _LASTED_S:
             again_s, said = shortest_s, ""
@@ -53,16 +56,6 @@ async def _kept_up(work: Work, name: str) -> None:
             _LOG.error("%s has failed%s, and is begun anew: %s", name, _place_of(failure), redact(said))
         await asyncio.sleep(again_s)
         again_s = min(again_s * 2, longest_s)
-
-
-async def _ending_of(work: Work) -> BaseException | None:
-    task = asyncio.current_task()
-    try:
-        return await failure_of(work())
-    except asyncio.CancelledError as error:
-        if task is None or task.cancelling():
-            raise
-        return error  # Nobody has cancelled us: it comes from something that was cancelled elsewhere.
 
 
 def _place_of(failure: BaseException) -> str:
