@@ -119,6 +119,34 @@ async def test_a_text_that_is_none_is_refused_and_spoils_no_request_beside_it(as
         await taken(store, bid(BOB))
 
 
+@pytest.mark.parametrize(
+    ("ask", "spoilt"),
+    [
+        (lambda store: store.elections(), "standby SET host"),
+        (lambda store: store.fetch("key"), "document SET value"),
+        (lambda store: store.fetch("key"), "document SET version"),
+        (lambda store: store.swap("key", b"new", None), "document SET value"),
+        (lambda store: store.claim(bid(election="new")), "store SET last_token"),
+    ],
+)
+async def test_a_text_that_is_none_in_any_table_costs_who_reads_it_and_no_request_beside_it(
+    ask: Ask, spoilt: str, tmp_path: Path
+) -> None:
+    async with with_two_offices(path := tmp_path / "x.db") as (store, well):
+        await store.swap("key", b"value", None)
+        edit(
+            path,
+            "INSERT INTO standby SELECT election, 'host', 1, 'bob', 1, 1 << 62, boot_id, time_namespace FROM office",
+        )
+        edit(path, f"UPDATE {spoilt} = CAST(x'ff' AS TEXT)")
+        opened_count = store._desk.opened_count
+        refused, renewed = await asyncio.gather(ask(store), store.renew(well), return_exceptions=True)
+        assert isinstance(refused, Refused)
+        assert f"the file was edited: in the table {spoilt.split(maxsplit=1)[0]}, " in refused.detail
+        assert renewed == well
+        assert store._desk.opened_count == opened_count, "nothing is wrong with the connection"
+
+
 async def test_a_counter_that_is_no_number_is_refused_to_who_needs_a_token(tmp_path: Path) -> None:
     async with with_two_offices(path := tmp_path / "x.db") as (store, _):
         edit(path, "UPDATE store SET last_token = 'abc'")
@@ -126,11 +154,13 @@ async def test_a_counter_that_is_no_number_is_refused_to_who_needs_a_token(tmp_p
             await store.claim(bid(election="new"))
 
 
-async def test_a_standby_and_a_turnover_that_are_no_numbers_are_written_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", ["'abc'", "CAST(x'ff' AS TEXT)"])
+async def test_a_standby_and_a_turnover_that_are_no_numbers_are_written_anew(value: str, tmp_path: Path) -> None:
     async with with_two_offices(path := tmp_path / "x.db") as (store, _):
         await store.claim(bid(BOB))
-        edit(path, "UPDATE standby SET fresh_until = 'abc'")
-        edit(path, "UPDATE store SET turnover = 'abc'")
+        await store.read("e")  # Before it is carried out, who waits is recorded.
+        edit(path, f"UPDATE standby SET fresh_until = {value}")  # noqa: S608
+        edit(path, f"UPDATE store SET turnover = {value}")  # noqa: S608
         await store.claim(bid(BOB))
         waiting = asyncio.ensure_future(store.changed(Wait(bid(BOB), None)))
         await store.read("e")

@@ -8,7 +8,7 @@ could revive one that ended while we waited for the lock.
 import secrets
 import sqlite3
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from tenure.model import (
     TOKEN_MAX,
@@ -57,6 +57,11 @@ _ASKED = "SELECT 1 FROM office WHERE token = ? AND resign_token = token"
 _STAND_BY = (
     "INSERT INTO standby VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET serial = excluded.serial,"
     " fresh_until = excluded.fresh_until, boot_id = excluded.boot_id, time_namespace = excluded.time_namespace"
+)
+# Judged by SQLite, to which any text is more than any number: one that is none cannot even be read.
+_STILL_FRESH = (
+    "SELECT 1 FROM standby WHERE election = ? AND nonce = ? AND pid = ? AND host = ? AND boot_id = ?"
+    " AND typeof(fresh_until) = 'integer' AND fresh_until > ?"
 )
 # Made with the first document, and not with the file: files that were made before there were documents go on as they are.
 _DOCUMENTS = """CREATE TABLE IF NOT EXISTS document (
@@ -122,15 +127,26 @@ class _Office(NamedTuple):
         )
 
 
-def _read(rows: Callable[[], T]) -> T:
-    """Return what is in the table office. Denied if a text in it is none."""
+_LAST_TOKEN_RULE = "must be a whole number, not below any token of the table office nor any that was ever issued"
+# What to do about a text that is none, by its table.
+_WAYS_OUT: Final = {
+    "office": "delete that row once nobody leads",
+    "standby": "delete that row, which nothing is decided by",
+    "document": "put it right, or delete that row and what it says with it",
+    # Whatever was the last one, it is not below that of any office.
+    "store": f"last_token {_LAST_TOKEN_RULE}",
+}
+
+
+def _read(table: Literal["office", "standby", "document", "store"], rows: Callable[[], T]) -> T:
+    """Return what is in a table. Denied if a text in it is none."""
     try:
         return rows()
     except sqlite3.OperationalError as error:
         if hasattr(error, "sqlite_errorcode"):
             raise
         # Python's own word, and not SQLite's: nothing is wrong with the file as such, nor with what is asked of other rows.
-        raise Denied(f"the file was edited: in the table office, {error}: delete that row once nobody leads") from None
+        raise Denied(f"the file was edited: in the table {table}, {error}: {_WAYS_OUT[table]}") from None
 
 
 class Engine:
@@ -204,8 +220,9 @@ class Engine:
         return None if held is None else held.whole("expires")
 
     def turnover(self) -> object:
-        """Return what changes whenever an office may have come free before its lease ended. A number, but for edits by hand."""
-        (turnover,) = self._execute("SELECT turnover FROM store").fetchone()
+        """Return what changes whenever an office may have come free before its lease ended."""
+        # As bytes, which anything can be read as: everybody who waits is told by this number, and nothing is reckoned with it.
+        (turnover,) = self._execute("SELECT CAST(turnover AS BLOB) FROM store").fetchone()
         return turnover
 
     def ask_to_resign(self, election: str, now: int) -> Incumbent | None:
@@ -219,7 +236,8 @@ class Engine:
         # Looked up every time: a transaction that made the table, and in which somebody found it, may yet be rolled back.
         if not self._execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'document'").fetchone():
             return None
-        row = self._execute("SELECT value, version FROM document WHERE key = ?", (key,)).fetchone()
+        known = "SELECT value, version FROM document WHERE key = ?"
+        row = _read("document", lambda: self._execute(known, (key,)).fetchone())
         return None if row is None else Document(*row)
 
     def swap(self, swap: Swap) -> Document | Conflict:
@@ -249,9 +267,10 @@ class Engine:
     def elections(self, now: int) -> list[ElectionStatus]:
         standbys: dict[str, list[Holder]] = {}
         fresh = "SELECT election, host, pid, nonce FROM standby WHERE boot_id = ? AND time_namespace = ? AND fresh_until > ?"
-        for election, *holder in self._execute(f"{fresh} ORDER BY host, pid, nonce", (*self._here, now)):
+        listed, here = f"{fresh} ORDER BY host, pid, nonce", (*self._here, now)
+        for election, *holder in _read("standby", lambda: self._execute(listed, here).fetchall()):
             standbys.setdefault(election, []).append(Holder(*holder))
-        rows = map(_Office._make, _read(lambda: self._execute(f"{_OFFICES} ORDER BY election").fetchall()))
+        rows = map(_Office._make, _read("office", lambda: self._execute(f"{_OFFICES} ORDER BY election").fetchall()))
         return [self._status(row, tuple(standbys.get(row.election, ())), now) for row in rows]
 
     def write_standbys(self) -> None:
@@ -267,13 +286,9 @@ class Engine:
     def must_record_standbys(self) -> bool:
         """Say whether ``write_standbys`` has something to write: a standby that is new to the file, or was heard of again."""
         for key, (bid, now) in list(self._unrecorded.items()):
-            known = "SELECT fresh_until FROM standby WHERE election = ? AND nonce = ? AND pid = ? AND host = ? AND boot_id = ?"
-            holder = bid.holder
-            row = self._execute(
-                known, (bid.election, holder.nonce, holder.pid, holder.host, self._host.boot_id)
-            ).fetchone()
-            still_fresh = now + bid.ttl_ns * _STILL_FRESH_EIGHTHS // 8
-            if row is not None and isinstance(row[0], int) and row[0] > still_fresh:
+            holder, still_fresh = bid.holder, now + bid.ttl_ns * _STILL_FRESH_EIGHTHS // 8
+            who = (bid.election, holder.nonce, holder.pid, holder.host, self._host.boot_id)
+            if self._execute(_STILL_FRESH, (*who, still_fresh)).fetchone():
                 del self._unrecorded[key]
         return bool(self._unrecorded)
 
@@ -283,7 +298,7 @@ class Engine:
 
     def _holding(self, election: str, now: int) -> _Office | None:
         """Return the office of ``election`` if somebody holds it at ``now``."""
-        found = _read(lambda: self._execute(_OFFICE, (election,)).fetchone())
+        found = _read("office", lambda: self._execute(_OFFICE, (election,)).fetchone())
         if found is None:
             return None
         row = _Office._make(found)
@@ -297,11 +312,9 @@ class Engine:
         return row if now < row.whole("expires") else None
 
     def _next_token(self) -> Token:
-        (last,) = self._execute("SELECT last_token FROM store").fetchone()
+        (last,) = _read("store", lambda: self._execute("SELECT last_token FROM store").fetchone())
         if not isinstance(last, int):
-            # Whatever was the last one, it is not below that of any office.
-            rule = "must be a whole number, not below any token of the table office nor any that was ever issued"
-            raise Denied(f"the file was edited: last_token in the table store is {last!r} and {rule}")
+            raise Denied(f"the file was edited: last_token in the table store is {last!r} and {_LAST_TOKEN_RULE}")
         if last >= TOKEN_MAX:
             raise Denied(f"all {TOKEN_MAX} tokens of this file are used up")
         self._execute("UPDATE store SET last_token = ?", (last + 1,))
