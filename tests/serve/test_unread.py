@@ -31,14 +31,66 @@ def test_who_leads_by_a_stream_that_it_does_not_read_goes_on_leading(
                 beat = (await there.client.post(f"/v1/candidacies/{stood['id']}/heartbeat", headers=BEARER)).json()
                 assert (beat["state"], wire.is_closed) == ("leading", False)
                 # It is the office that hangs on it, and not the connection: of that the next answer is to be read as any other.
-                await there.client.delete(f"/v1/candidacies/{stood['id']}", headers=BEARER)
                 wire.read()
+                await there.client.delete(f"/v1/candidacies/{stood['id']}", headers=BEARER)
                 await wire.until_written(b"\r\n0\r\n\r\n")
                 wire.ask("/v1/board")
                 wire.stop()
                 async with asyncio.timeout(10):
                     while not wire.is_closed:  # noqa: ASYNC110  (nobody tells)
                         await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("setting", "least"), [("READ_WITHIN_S", 0.0), ("UNREAD_MAX", 0)])
+def test_a_stream_that_nobody_reads_goes_when_its_candidacy_is_over_and_not_while_something_is_promised(
+    setting: str, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, setting, least)
+
+    async def main() -> None:
+        async with inside() as there, asyncio.timeout(10):
+            stood = await there.stand(ttl_s=60, keep_s=60)
+            await there.wait(stood["id"])
+            connections = Connections()
+            with closing(Wire(there, connections)) as wire:
+                wire.ask(f"/v1/candidacies/{stood['id']}/stream")
+                await wire.until_written(b'"state":"leading"')
+                wire.stop()
+                there.sidecar.register.get(str(stood["id"])).dismiss("asked")
+                await there.wait(stood["id"], "leading")
+                for _ in range(10):  # As often as it takes to be closed and told of it.
+                    await asyncio.sleep(0.001)
+                beat = (await there.client.post(f"/v1/candidacies/{stood['id']}/heartbeat", headers=BEARER)).json()
+                assert (beat["state"], beat["valid_for_s"] > 0, wire.is_closed) == ("lost", True, False)
+                await there.client.delete(f"/v1/candidacies/{stood['id']}", headers=BEARER)
+                while len(connections.crowd):  # noqa: ASYNC110  (nobody tells)
+                    await asyncio.sleep(0.001)
+                assert wire.is_closed
+                assert not connections.unread
+
+    asyncio.run(main())
+
+
+def test_who_reads_its_stream_in_time_is_told_how_its_candidacy_ended_and_keeps_its_connection() -> None:
+    async def main() -> None:
+        async with inside() as there, asyncio.timeout(10):
+            stood = await there.stand(ttl_s=60, keep_s=60)
+            await there.wait(stood["id"])
+            connections = Connections()
+            with closing(Wire(there, connections)) as wire:
+                wire.ask(f"/v1/candidacies/{stood['id']}/stream")
+                await wire.until_written(b'"state":"leading"')
+                wire.stop()
+                await there.client.delete(f"/v1/candidacies/{stood['id']}", headers=BEARER)
+                while not connections.unread:  # noqa: ASYNC110  (nobody tells)
+                    await asyncio.sleep(0)
+                assert b'"state":"ended"' not in wire.written
+                wire.read()
+                await wire.until_written(b"\r\n0\r\n\r\n")
+                assert b'"state":"ended"' in wire.written
+                assert (list(connections.unread), wire.is_closed) == ([], False)
 
     asyncio.run(main())
 

@@ -68,7 +68,7 @@ class Connection(H11Protocol):
         super().__init__(*arguments, **named)
         self._connections = connections
         self.app = partial(_with_pipe, cast("ASGIApp", self.app), self)
-        self.is_cut_off = self.is_stream = self._waits = False
+        self.is_cut_off = self._is_stream = self._waits = False
 
     # What uvicorn calls
 
@@ -118,14 +118,25 @@ class Connection(H11Protocol):
         # Who listens to events is cut off by the hub. Whose candidacy hangs on a stream may hold it as a sign of life and never read: as
         # nothing more is written before there is room, all that it has unread are some states.
         if not self.is_stream:
-            self._connections.is_unread(self)
-            self._wait_until_read(self.pending_bytes())
+            self._is_unread()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._was_read()
 
     # What others need of it
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is read is not the server's to see to."""
+        return self._is_stream
+
+    @is_stream.setter
+    def is_stream(self, is_stream: bool) -> None:
+        self._is_stream = is_stream
+        # What nobody reads of a stream is an answer as any other once nothing hangs on it, and that writing pauses is not told twice.
+        if not is_stream and self.flow.write_paused and self._unread is None:
+            self._is_unread()
 
     def showed_token(self) -> None:
         """Take note that somebody who has the token is at its other end."""
@@ -173,6 +184,10 @@ class Connection(H11Protocol):
         self._overdue = None
         if not self._is_answering:
             self.abort()
+
+    def _is_unread(self) -> None:
+        self._connections.is_unread(self)
+        self._wait_until_read(self.pending_bytes())
 
     def _wait_until_read(self, left_bytes: int) -> None:
         def look() -> None:

@@ -9,7 +9,7 @@ from tenure.lock import Lock
 from tenure.office.names import check_name
 from tenure.serve.answers import Fault, fault_of, leaving
 from tenure.serve.candidacy import KEEP_S, SHUTDOWN, Candidacy, State
-from tenure.serve.hub import BEAT_S, block_of
+from tenure.serve.hub import BEAT_S, Pipe, block_of
 from tenure.serve.probing import seen
 from tenure.serve.routes import Call, Reply, told
 from tenure.serve.streaming import begin_stream, first_of, pipe_of, send_block, when_gone
@@ -62,6 +62,7 @@ async def stream(call: Call) -> None:
     one.stream_opened()
     if pipe is not None:
         pipe.is_stream = True
+    hanging = asyncio.create_task(_hang(one, pipe))
     try:
         await begin_stream(call.send)
         gone = asyncio.create_task(when_gone(call.receive))
@@ -80,10 +81,18 @@ async def stream(call: Call) -> None:
         finally:
             gone.cancel()
     finally:
+        hanging.cancel()
         if pipe is not None:
             pipe.is_stream = False
         one.stream_closed(is_cut_off=pipe is not None and pipe.is_cut_off)
     await call.send({"type": "http.response.body", "body": b""})
+
+
+async def _hang(one: Candidacy, pipe: Pipe | None) -> None:
+    """Wait until nothing hangs on a stream any more. Beside what is sent on it, which may wait for ever for somebody to read."""
+    await one.released()
+    if pipe is not None:
+        pipe.is_stream = False
 
 
 async def lock(call: Call) -> Reply:
