@@ -20,7 +20,7 @@ def leader(page: Page) -> str:
 
 def test_a_leader_that_is_killed_is_seen_to_be_succeeded(browser: Browser, tmp_path: Path) -> None:
     with sidecars(tmp_path) as made:
-        made.start(0, "--stand=jobs", "--ttl=2s")
+        made.start(0, "--stand=jobs", "--ttl=5s")
         url = made.start(1)
         with looking(browser, url) as page:
             row = page.locator(".entry")
@@ -78,7 +78,7 @@ def test_a_write_that_a_sink_of_another_program_refused_is_marked_on_the_page(br
 
 def test_a_page_finds_its_server_again_after_a_restart(browser: Browser, tmp_path: Path) -> None:
     with sidecars(tmp_path) as made:
-        url = made.start(0, "--stand=jobs", "--ttl=2s")
+        url = made.start(0, "--stand=jobs", "--ttl=5s")
         with looking(browser, url) as page:
             expect(page.locator(".token span").first).to_have_text("1")
             expect(page.locator("#link-text")).to_have_text("live")
@@ -90,7 +90,8 @@ def test_a_page_finds_its_server_again_after_a_restart(browser: Browser, tmp_pat
             expect(page.get_by_role("alert")).to_be_hidden()
             expect(page.locator("#link-text")).to_have_text("live")
             expect(page.locator(".entry")).to_have_count(2)
-            expect(page.locator(".entry:has(.opens[title='jobs']) .token")).to_have_text("2")
+            # A file counts one number for all its elections: of the two new tenures, the other may be first, if its predecessor's lease still runs.
+            expect(page.locator(".entry:has(.opens[title='jobs']) .token")).to_have_text(re.compile("^[23]$"))
             assert page.locator(".is-old").count() == 0
 
 
