@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from playwright.sync_api import Browser
-from rows import Figures, NotMeasured, told
+from rows import Figure, Figures, NotMeasured, told
 from tests.serve.boards import crowded, fact, holder, names, renewed
 from tests.serve.browser import WIDE, chromium
 
@@ -69,9 +69,12 @@ def _measured(browser: Browser) -> Figures:
         )
         yield f"the page with {_ELECTIONS} elections, until a filter works", usable, 1.0, "s", False
         tasks, gaps = _busy(browser, url, showing)
-        yield told("    the longest task while all of them are renewed", max(tasks), "ms", "0: none above 50 ms")
+        # A tenth of a second is what people take for at once; above 50 ms of 95 in 100 frames, they see it stutter.
+        yield Figure(
+            "    the longest task while all of them are renewed", max(tasks), 100, "ms", note="0: none above 50 ms"
+        )
         yield told("    the longest wait between two frames", max(gaps), "ms")
-        yield told("    and of 95 in 100", sorted(gaps)[round(0.95 * (len(gaps) - 1))], "ms")
+        yield "    and of 95 in 100", sorted(gaps)[round(0.95 * (len(gaps) - 1))], 50, "ms", False
 
 
 def _opened(browser: Browser, url: str) -> dict[str, Any]:
