@@ -175,7 +175,7 @@ def figures() -> Figures:
             yield from _hand_over(endpoint, no_go)
             yield from _crash(cluster)
             count, present = partial(count_requests, cluster), partial(_present, cluster)
-            yield from herd_figures("etcd", cluster.url, LONG_TTL_S, count, present)
+            yield from herd_figures("etcd", f"etcd://{endpoint}", LONG_TTL_S, count, present)
             yield from _faults(cluster, no_go)
             if not no_go:
                 yield from _go_many(cluster)

@@ -212,7 +212,9 @@ def figures() -> Figures:
             yield from _pairs(endpoint, no_java)
             yield from _hand_over(endpoint, no_java)
             yield from _crash(ensemble)
-            yield from herd_figures("ZooKeeper", ensemble.url, MANY[-1].ttl_s, count, partial(_present, ensemble))
+            yield from herd_figures(
+                "ZooKeeper", f"zookeeper://{endpoint}", MANY[-1].ttl_s, count, partial(_present, ensemble)
+            )
             yield from _faults(ensemble)
             yield from many_figures("ZooKeeper", ensemble.url, MANY, _Packets(ensemble))
         yield from _quick_faults()

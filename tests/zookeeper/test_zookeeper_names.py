@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenure.errors import Refused
 from tenure.model import Bid, Holder
-from tenure.stores.zookeeper.names import check_bid, check_name, contenders, misplaced, name_for, who
+from tenure.stores.zookeeper.names import check_bid, check_name, contenders, is_first, misplaced, name_for, who
 
 NUMBERS = st.integers(0, 2**31 - 1)
 SERIALS = st.integers(0, 2**64 - 1)
@@ -95,6 +95,44 @@ def test_only_candidates_are_contenders() -> None:
 
 def test_a_number_that_ran_over_is_read_as_kazoo_reads_it() -> None:
     assert contenders([f"{UUID(UUID_TEXT).hex}__lock__-2147483648"])[0].number == -(2**31)
+
+
+@pytest.mark.parametrize("number", [-(2**31), -(10**9), 1 - 10**9, -1])
+def test_a_negative_number_is_read_however_many_digits_it_has(number: int) -> None:
+    """Java's %010d counts the sign among the ten places."""
+    names = [make(number) for make in (latchs, mutexs, kazoos)] + [ours(number, number)]
+    assert [one.number for one in contenders(names)] == [number] * 4
+    assert [one.shown for one in contenders(names)] == [None, None, None, number]
+
+
+FEW_NUMBERS = st.sampled_from([-(2**31), -(10**9), -12, 0, 1, 2, 3, 2**31 - 1])
+FEW_HOLDERS = st.sampled_from([Holder("h", 1, "n"), Holder("i", 1, "n"), Holder("j", 1, "n")])
+NAMES = st.one_of(
+    st.builds(latchs, FEW_NUMBERS),
+    st.builds(mutexs, FEW_NUMBERS),
+    st.builds(kazoos, FEW_NUMBERS),
+    st.builds(ours, FEW_NUMBERS, st.just(0), FEW_HOLDERS),
+    st.sampled_from(["inner", "0000000001", "~"]),
+)
+
+
+@given(own=st.builds(ours, FEW_NUMBERS, st.just(0)), others=st.lists(NAMES, max_size=4), there=st.booleans())
+def test_who_is_first_at_a_glance_is_first_by_every_number(own: str, others: list[str], there: bool) -> None:
+    mine = contenders([own])[0]
+    rest = [one for one in contenders(others) if one.name != own]
+    if is_first(own, others + [own] * there):
+        assert there or own in others
+        assert 0 <= mine.number <= min((one.number for one in rest), default=mine.number)
+        assert all(one.number >= 0 and one.who != mine.who for one in rest)
+
+
+@given(number=NUMBERS, later=st.lists(NUMBERS))
+def test_the_first_of_ours_and_kazoos_is_known_at_a_glance(number: int, later: list[int]) -> None:
+    own, holder = ours(number, number), Holder("i", 1, "n")
+    behind = [make(one) for one in later if one > number for make in (kazoos, lambda one: ours(one, one, holder))]
+    assert is_first(own, [*behind, own])
+    assert not is_first(own, behind)
+    assert not is_first(own, [own, *behind, ours(number, number, serial=2)])
 
 
 @pytest.mark.parametrize(

@@ -117,26 +117,42 @@ CREATOR: Final = Acl("auth", "")  # whoever created it, by all names under which
 class Reader:
     """Takes values from the front of a message."""
 
-    def __init__(self, message: bytes | memoryview) -> None:
-        self._rest = memoryview(message)
+    def __init__(self, message: bytes) -> None:
+        self._message, self._at = message, 0
 
     def take(self, form: struct.Struct) -> tuple[int, ...]:
-        values = form.unpack_from(self._rest)
-        self._rest = self._rest[form.size :]
+        values = form.unpack_from(self._message, self._at)
+        self._at += form.size
         return values
 
     def number(self) -> int:
         return self.take(_INT)[0]
 
     def buffer(self) -> bytes:
-        length = max(0, self.number())  # -1 is how Java's null is written
-        if length > len(self._rest):
+        start = self._at + _INT.size
+        end = start + max(0, self.number())  # -1 is how Java's null is written
+        if end > len(self._message):
             raise ValueError("a buffer ends before its end")
-        taken, self._rest = bytes(self._rest[:length]), self._rest[length:]
-        return taken
+        self._at = end
+        return self._message[start:end]
 
     def text(self) -> str:
         return self.buffer().decode("utf-8", "replace")
+
+    def texts(self) -> list[str]:
+        """Take a number, and so many texts. A hand-over among a thousand waits for it: so it calls nothing of its own."""
+        message, at, found = self._message, self._at, []
+        (count,) = _INT.unpack_from(message, at)
+        end = at + _INT.size
+        for _ in range(count):
+            (length,) = _INT.unpack_from(message, end)
+            start = end + _INT.size
+            end = start + length if length > 0 else start
+            found.append(message[start:end].decode("utf-8", "replace"))
+        if end > len(message):
+            raise ValueError("a text ends before its end")
+        self._at = end
+        return found
 
     def stat(self) -> Stat:
         return Stat._make(self.take(_STAT))
@@ -211,11 +227,7 @@ def set_data(path: str, data: bytes, version: int = ANY_VERSION) -> Request[Stat
 
 def get_children(path: str) -> Request[tuple[list[str], Stat]]:
     """Ask for the names of a node's children, which come in no order."""
-
-    def read(it: Reader) -> tuple[list[str], Stat]:
-        return [it.text() for _ in range(it.number())], it.stat()
-
-    return Request(Kind.GET_CHILDREN, text(path) + b"\0", read)
+    return Request(Kind.GET_CHILDREN, text(path) + b"\0", lambda it: (it.texts(), it.stat()))
 
 
 def sync(path: str) -> Request[None]:

@@ -134,7 +134,9 @@ class Candidacy:
             return None
         if standing.superseded:
             await self._roster.leave(place)
-            return Wait(place.bid, await self._first(place, session, standing.others))
+            gone = {standing.own.name, *(one.name for one in standing.stale)}
+            others = tuple(one for one in contenders(children) if one.name not in gone)
+            return Wait(place.bid, await self._first(place, session, others))
         before = await self._before(place, session, standing)
         if before:
             place.before = before[-1].name

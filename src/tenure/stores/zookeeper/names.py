@@ -24,14 +24,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from tenure.errors import Refused
 from tenure.model import Bid, Holder
 
-# kazoo's own pattern for a number, which is negative once 31 bits have run over.
-_CONTENDER: Final = re.compile(r"(?:__lock__|latch-|lock-)(-?\d{10})$")
-_OURS: Final = re.compile(r"_c_([0-9a-f-]{36})-latch-(-?\d{10})-lock-\2__lock__-?\d{10}$")
+# A number has ten places, and is negative once 31 bits have run over; the sign is then one of the ten, or the eleventh. kazoo
+# reads a negative one only if it has ten digits.
+_NUMBER: Final = r"-\d{9,10}|\d{10}"
+_CONTENDER: Final = re.compile(rf"(?:__lock__|latch-|lock-)({_NUMBER})$")
+_OURS: Final = re.compile(rf"_c_([0-9a-f-]{{36}})-latch-({_NUMBER})-lock-\2__lock__(?:{_NUMBER})$")
+_ENDING: Final = itemgetter(slice(-11, None))  # the number, and what is before it
+_OWN: Final = len("_c_01234567-89ab-cdef")  # So much of a name tells the holder.
 _KAZOO: Final = "__lock__"
 _DIGITS: Final = 16
 _NAMES_MAX: Final = 4096  # of those that are remembered as read, some hundred bytes each
@@ -59,8 +64,23 @@ def contenders(children: list[str]) -> list[Contender]:
     """Return the candidates among ``children`` in the order of their numbers; what else is there is none."""
     # Whoever stands looks at all names again and again: a thousand standbys of one process would read a million of them.
     read = _contender if len(children) > _FEW else _contender.__wrapped__
-    found = [read(name) for name in children]
-    return sorted((one for one in found if one is not None), key=lambda one: one.number)
+    return sorted(filter(None, map(read, children)), key=attrgetter("number"))
+
+
+def is_first(own: str, children: list[str]) -> bool:
+    """Say at a glance whether ``own``, a name of ours, is before all others, none of which is of its holder.
+
+    False: look closer. It is for the one of a thousand standbys that comes into office, which would else read a thousand names.
+    """
+    ending = _ENDING(own)
+    return (
+        # By characters "-" is before "_", and "_-" before "_0": so a negative number, or any of Curator's, is less than ours.
+        ending[1:].isdigit()
+        and ending[0] == "_"
+        and ending == min(map(_ENDING, children), default="")
+        and own in children
+        and "/".join(children).count(own[:_OWN]) == 1
+    )
 
 
 @lru_cache(maxsize=_NAMES_MAX)
@@ -79,8 +99,9 @@ def _contender(name: str) -> Contender | None:
 def misplaced(own: Contender, others: Sequence[Contender]) -> bool:
     """Say whether Curator would put ``own`` in another place than everybody else does."""
     assert own.shown is not None
-    between = range(own.shown, own.number)
-    return own.shown > own.number or any(one.is_curators and one.number in between for one in others)
+    if own.shown == own.number:
+        return False
+    return own.shown > own.number or any(own.shown <= one.number < own.number and one.is_curators for one in others)
 
 
 def who(holder: Holder) -> str:

@@ -8,7 +8,7 @@ from tenure.clients.zookeeper import Code, Fault, Session
 from tenure.clients.zookeeper.wire import Stat, exists, get_children, get_data, sync
 from tenure.model import Bid, Incumbent, Token
 from tenure.stores.entry import Entry, read_entry
-from tenure.stores.zookeeper.names import Contender, contenders, misplaced, who
+from tenure.stores.zookeeper.names import Contender, contenders, is_first, misplaced, who
 
 # How often a reader begins again because whoever was first left while it looked.
 _LOOKS_MAX: Final = 10
@@ -19,7 +19,9 @@ class Standing:
     """Where one node stands among the others."""
 
     own: Contender
-    others: tuple[Contender, ...]  # in the order of their numbers, without the stale ones
+    others: tuple[
+        Contender, ...
+    ]  # in the order of their numbers, without the stale ones; it may do without those after it
     stale: tuple[Contender, ...]  # of bids that this one has superseded, or of a session that it has outlived
     superseded: bool  # a later bid of the same holder is there
     misplaced: bool
@@ -27,14 +29,16 @@ class Standing:
 
 def standing_of(bid: Bid, name: str, children: list[str]) -> Standing | None:
     """Return where the node ``name`` of ``bid`` stands; None: it is not there."""
-    queue = contenders(children)
+    queue = contenders([name] if is_first(name, children) else children)
     own = next((one for one in queue if one.name == name), None)
     if own is None:
         return None
     mine = who(bid.holder)
-    stale = tuple(one for one in queue if one.who == mine and one.serial <= bid.serial and one is not own)
-    superseded = any(one.who == mine and one.serial > bid.serial for one in queue)
-    others = tuple(one for one in queue if one is not own and one not in stale)
+    ours = [one for one in queue if one.who == mine and one is not own]
+    stale = tuple(one for one in ours if one.serial <= bid.serial)
+    superseded = len(ours) > len(stale)
+    gone = {own.name, *(one.name for one in stale)}
+    others = tuple(one for one in queue if one.name not in gone)
     return Standing(own, others, stale, superseded, misplaced(own, others))
 
 
