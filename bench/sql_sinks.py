@@ -1,13 +1,14 @@
 """What a fence costs in PostgreSQL and MariaDB: a fenced commit beside the same commit unfenced, with 1, 8 and 32 writers.
 
 The commit is the smallest there is, one row of a ledger in the driver's own transaction, on a connection that stays open. Each
-kind has a table of its own. "By hand" is the least that can be a check, without this library: a shared lock and a read of the
+kind has a table of its own, and connections of its own: sessions that had the work of two kinds would find their caches warmer. "By hand" is the least that can be a check, without this library: a shared lock and a read of the
 fence, sent with the commit; and the least that can be a trigger is one that takes the lock and reads, and compares nothing. "One message less" is the commit unfenced whose BEGIN goes with the first statement, as the sink's does.
 The goals are about the connection that stays open. The sink is a pool as well, so beside them is what the same commit takes by
 the pool of asyncpg, which is what programs use that have no connection of their own for every writer.
 
 Blocks of commits take turns in an order that is drawn anew for every round, and medians of the blocks are compared, so a
-checkpoint or a busy neighbour does not fall upon one side. Server and client share the machine, so beside how
+checkpoint or a busy neighbour does not fall upon one side. A block is long enough that what a session finds cold, after all others had
+their turn, is a small part of it: users' sessions do one kind of work. Server and client share the machine, so beside how
 long it takes is told how much processor time both spend, which neither other work on the machine nor its disk changes much: the goals are
 about a machine that has nothing else to do. How much a commit writes is
 counted in bytes of the server's log, in further blocks, one after the other: medians again, for the log has entries now and then
@@ -19,6 +20,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -37,7 +39,9 @@ from tenure.testing.engines import MariaDbCluster, MissingEngine, PostgresCluste
 from tenure.testing.engines.cluster import Cluster
 
 WRITERS = (1, 8, 32)
-ROUNDS, BLOCK = 40, 64  # commits in a block, by all writers together
+ROUNDS = 40
+BLOCK_MIN, EACH_MIN = 64, 16  # commits in a block, by all writers together and by each of them
+CONNECTIONS_MAX = 400  # of the servers: more than all kinds have together
 LOG_BLOCKS = 11
 LOG_RATIO_MAX = 1.01  # Equal, but for entries of pages that fill up: those fall into one block or the next.
 BARE = "bare_trigger"
@@ -81,6 +85,7 @@ class OnPostgres:
 
     name = "PostgreSQL"
     cluster = PostgresCluster
+    room = f"max_connections={CONNECTIONS_MAX}"
     kinds = (*KINDS, POOLED, LESS, SHOWN)
 
     async def open(self, url: str, writers: int, stack: AsyncExitStack) -> Opened:
@@ -95,17 +100,16 @@ class OnPostgres:
         await sink.seal(TERM.fence, Token(TERM.token))
         if writers == WRITERS[0]:
             await admin.execute(_BARE_ON_POSTGRES)
-        for _ in range(writers):
-            plain, by_hand, presenting, less = [await self._connection(url, stack) for _ in range(4)]
-            commits[SHOWN].append(lambda plain=plain: self._shown(plain))  # type: ignore[misc]
-            commits[BARE].append(lambda plain=plain: self._commit(plain, BARE))  # type: ignore[misc]
-            commits["by_hand"].append(lambda by_hand=by_hand: self._by_hand(by_hand))  # type: ignore[misc]
-            commits[LESS].append(lambda less=less: self._less(less))  # type: ignore[misc]
-            await presenting.execute(f"SET {setting_of(TERM.fence)} = '{TERM.token}'")
-            commits["unfenced"].append(lambda plain=plain: self._commit(plain, "unfenced"))  # type: ignore[misc]
-            commits["trigger"].append(lambda shown=presenting: self._commit(shown, "trigger"))  # type: ignore[misc]
-            commits["fenced"].append(lambda: self._fenced(sink))
-            commits[POOLED].append(lambda: self._pooled(pool))
+        by_kind = {"unfenced": self._plain, "trigger": self._plain, BARE: self._plain, SHOWN: self._shown}
+        by_kind |= {"by_hand": self._by_hand, LESS: self._less}
+        for kind, commit in by_kind.items():
+            for _ in range(writers):
+                connection = await self._connection(url, stack)
+                if kind == "trigger":
+                    await connection.execute(f"SET {setting_of(TERM.fence)} = '{TERM.token}'")
+                commits[kind].append(partial(commit, connection, kind))
+        commits["fenced"] = [partial(self._fenced, sink)] * writers
+        commits[POOLED] = [partial(self._pooled, pool)] * writers
 
         async def logged() -> int:
             return int(await admin.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
@@ -117,27 +121,27 @@ class OnPostgres:
         stack.push_async_callback(connection.close)
         return connection
 
-    async def _commit(self, connection: Any, kind: str) -> None:
+    async def _plain(self, connection: Any, kind: str) -> None:
         async with connection.transaction():
             await connection.execute(_INSERT.format(kind))
 
     async def _pooled(self, pool: Any) -> None:
         async with pool.acquire() as connection:
-            await self._commit(connection, POOLED)
+            await self._plain(connection, POOLED)
 
-    async def _less(self, connection: Any) -> None:
-        await connection.execute(f"BEGIN; {_INSERT.format(LESS)}")
+    async def _less(self, connection: Any, kind: str) -> None:
+        await connection.execute(f"BEGIN; {_INSERT.format(kind)}")
         await connection.execute("COMMIT")
 
-    async def _shown(self, connection: Any) -> None:
+    async def _shown(self, connection: Any, kind: str) -> None:
         """As users are told to: a token that is presented is gone with its transaction."""
         async with connection.transaction():
             await connection.execute(f"SELECT tenure_fence.present('{TERM.fence}', {TERM.token})")
-            await connection.execute(_INSERT.format(SHOWN))
+            await connection.execute(_INSERT.format(kind))
 
-    async def _by_hand(self, connection: Any) -> None:
+    async def _by_hand(self, connection: Any, kind: str) -> None:
         await connection.execute("BEGIN")
-        await connection.execute(_INSERT.format("by_hand"))
+        await connection.execute(_INSERT.format(kind))
         check = f"SELECT highest FROM tenure_fence.fences WHERE fence = '{TERM.fence}'"  # noqa: S608
         await connection.execute(f"SELECT pg_advisory_xact_lock_shared(42); {check}; COMMIT")
 
@@ -151,6 +155,7 @@ class OnMariaDb:
 
     name = "MariaDB"
     cluster = MariaDbCluster
+    room = f"--max-connections={CONNECTIONS_MAX}"
     kinds = KINDS
 
     async def open(self, url: str, writers: int, stack: AsyncExitStack) -> Opened:
@@ -163,14 +168,14 @@ class OnMariaDb:
         await sink.seal(TERM.fence, Token(TERM.token))
         if writers == WRITERS[0]:
             await self._say(admin, _BARE_ON_MARIADB)
-        for _ in range(writers):
-            plain, by_hand, presenting = [await self._connection(url, stack) for _ in range(3)]
-            commits["by_hand"].append(lambda by_hand=by_hand: self._by_hand(by_hand))  # type: ignore[misc]
-            commits[BARE].append(lambda plain=plain: self._commit(plain, BARE))  # type: ignore[misc]
-            await self._say(presenting, present_sql(TERM))
-            commits["unfenced"].append(lambda plain=plain: self._commit(plain, "unfenced"))  # type: ignore[misc]
-            commits["trigger"].append(lambda shown=presenting: self._commit(shown, "trigger"))  # type: ignore[misc]
-            commits["fenced"].append(lambda: self._fenced(sink))
+        by_kind = {"unfenced": self._plain, "trigger": self._plain, BARE: self._plain, "by_hand": self._by_hand}
+        for kind, commit in by_kind.items():
+            for _ in range(writers):
+                connection = await self._connection(url, stack)
+                if kind == "trigger":
+                    await self._say(connection, present_sql(TERM))
+                commits[kind].append(partial(commit, connection, kind))
+        commits["fenced"] = [partial(self._fenced, sink)] * writers
 
         async def logged() -> int:
             async with admin.cursor() as cursor:
@@ -190,12 +195,12 @@ class OnMariaDb:
         async with connection.cursor() as cursor:
             await cursor.execute(statement)
 
-    async def _commit(self, connection: Any, kind: str) -> None:
+    async def _plain(self, connection: Any, kind: str) -> None:
         await self._say(connection, _INSERT.format(kind))
         await connection.commit()
 
-    async def _by_hand(self, connection: Any) -> None:
-        await self._say(connection, _INSERT.format("by_hand"))
+    async def _by_hand(self, connection: Any, kind: str) -> None:
+        await self._say(connection, _INSERT.format(kind))
         await self._say(connection, f"BEGIN NOT ATOMIC IF {_READ_ON_MARIADB} = {TERM.token} THEN COMMIT; END IF; END")
 
     async def _fenced(self, sink: MySQLSink) -> None:
@@ -203,11 +208,16 @@ class OnMariaDb:
             await self._say(connection, _INSERT.format("fenced"))
 
 
+def _block(writers: int) -> int:
+    return max(BLOCK_MIN, EACH_MIN * writers)
+
+
 async def _block_s(writers: list[Commit]) -> float:
     """Return how long a block of commits takes, shared by these writers."""
+    each = _block(len(writers)) // len(writers)
 
     async def write(commit: Commit) -> None:
-        for _ in range(BLOCK // len(writers)):
+        for _ in range(each):
             await commit()
 
     began = time.perf_counter()
@@ -244,7 +254,7 @@ async def _measured(server: OnPostgres | OnMariaDb, cluster: Cluster, writers: i
         for kind in [kind for _ in range(LOG_BLOCKS) for kind in server.kinds]:
             before = await logged()
             await _block_s(commits[kind])
-            log_bytes[kind].append((await logged() - before) / BLOCK)
+            log_bytes[kind].append((await logged() - before) / _block(writers))
     return Measured(
         *({kind: median(values) for kind, values in told_of.items()} for told_of in (took_s, busy_s, log_bytes))
     )
@@ -282,7 +292,7 @@ def _figures_of(server: OnPostgres | OnMariaDb, writers: int, measured: Measured
 def figures() -> Figures:
     for server in (OnPostgres(), OnMariaDb()):
         try:
-            with server.cluster() as cluster:
+            with server.cluster(options=[server.room]) as cluster:
                 for writers in WRITERS:
                     yield from _figures_of(server, writers, asyncio.run(_measured(server, cluster, writers)))
         except MissingEngine as missing:

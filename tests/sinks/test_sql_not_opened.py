@@ -80,7 +80,7 @@ def test_a_session_that_was_lost_over_tls_has_something_unread_before_its_driver
         accepting = loop.create_task(loop.connect_accepted_socket(asyncio.Protocol, theirs, ssl=serving))
         transport, told = await loop.create_connection(Told, sock=ours, ssl=trusting, server_hostname="engine.example")
         other, _ = await accepting
-        raw = cast("FencedConnection", SimpleNamespace(_transport=transport))
+        raw = cast("FencedConnection", SimpleNamespace(_transport=transport, _ear=None))
         other.abort()
         said: list[bool] = []
         without_socket = 0

@@ -21,7 +21,7 @@ _IS_KNOWN: Final = asyncpg.__version__.rpartition(".")[0] in {"0.30", "0.31", "0
 # What asyncpg asks of its protocol without anything being said to the server in this session, but for a good-bye.
 _SAY_NOTHING: Final = {
     *("get_server_pid", "get_settings", "get_record_class", "_get_timeout", "backend_pid", "backend_secret"),
-    *("is_connected", "is_closed", "abort", "close"),
+    *("is_closed", "abort", "close"),
 }
 # Where in what it is asked there stands how long it may take.
 _LIMIT_AT: Final = {
@@ -54,25 +54,28 @@ class _Unbegun:
     __slots__ = ("_begin", "_connection", "protocol", "was_sent")
 
     def __init__(self, connection: "FencedConnection", protocol: Any, begin: str) -> None:
-        self._connection, self.protocol, self._begin = connection, protocol, f"{begin}; "
+        self._connection, self.protocol, self._begin = connection, protocol, begin
         self.was_sent = False
 
     def is_in_transaction(self) -> bool:
         return True
+
+    def is_connected(self) -> bool:
+        return bool(self.protocol.is_connected())
 
     async def query(self, query: str, limit_s: float | None) -> Any:
         if self.was_sent:
             raise asyncpg.InFailedSQLTransactionError(_FAILED)
         self.was_sent = True
         try:
-            status = await self.protocol.query(self._begin + query, limit_s)
+            status = await self.protocol.query(f"{self._begin}; {query}", limit_s)
         except asyncpg.PostgresError as error:
             if self.protocol.is_in_transaction():
                 self._connection.begun(self)
             # What it points at is to be found in the caller's own words.
-            place = getattr(error, "position", None) or ""
-            if place.isdigit() and int(place) > len(self._begin):
-                error.position = str(int(place) - len(self._begin))
+            place, before = getattr(error, "position", None) or "", len(f"{self._begin}; ")
+            if place.isdigit() and int(place) > before:
+                error.position = str(int(place) - before)
             raise
         self._connection.begun(self)
         return status
@@ -109,10 +112,19 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
     is_pooled = False
     _protocol: Any
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._outermost: dict[str, Any] = {}  # what asyncpg knows of a transaction, by its level
+        self._ear: select.poll | None = None
+
     def enter(self, begin: str, *, is_late: bool) -> None:
         """Have asyncpg know of the transaction that ``begin`` begins; if it is late, it is sent with the first statement."""
-        # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made.
-        self._top_xact = self.transaction(isolation=_level_of(begin))
+        # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made, and of the same level. So
+        # it is none that is ever started itself, and does for all transactions.
+        level = _level_of(begin)
+        if level not in self._outermost:
+            self._outermost[level] = self.transaction(isolation=level or None)
+        self._top_xact = self._outermost[level]
         if is_late:
             self._protocol = _Unbegun(self, self._protocol, begin)
 
@@ -121,11 +133,15 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
         if self._protocol is unbegun:
             self._protocol = unbegun.protocol
 
+    def left(self) -> None:
+        """Have asyncpg know that the transaction has been committed."""
+        self._top_xact = None
+
     def leave(self) -> bool:
         """Have asyncpg know of no transaction. Returns whether the server may have begun one."""
         self._top_xact, unbegun = None, self._protocol
         if not isinstance(unbegun, _Unbegun):
-            return bool(self.is_closed() or self.is_in_transaction())
+            return self.is_inside()
         self._protocol = unbegun.protocol
         return unbegun.was_sent
 
@@ -138,13 +154,27 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
         # Over TLS there is none as soon as it is lost, which asyncpg is told in the next turn of the loop.
         if connection is None or connection.fileno() < 0:
             return True
-        poll = select.poll()
-        poll.register(connection, select.POLLIN)
-        return bool(poll.poll(0))
+        if self._ear is None:
+            self._ear = select.poll()
+            self._ear.register(connection, select.POLLIN)
+        return bool(self._ear.poll(0))
+
+    # Asked with every transaction, so both ask the protocol and not by way of asyncpg's own methods, which is twice as many calls.
 
     def is_left(self) -> bool:
         """Say whether no transaction is open here, nor one of asyncpg's about to be."""
-        return not self.is_closed() and not self.is_in_transaction() and self._top_xact is None
+        protocol = self._protocol
+        return bool(
+            self._top_xact is None
+            and protocol.is_connected()
+            and not self._aborted
+            and not protocol.is_in_transaction()
+        )
+
+    def is_inside(self) -> bool:
+        """Say whether a transaction is open here, or may be: of a session that is gone nobody knows."""
+        protocol = self._protocol
+        return bool(protocol.is_in_transaction() or self._aborted or not protocol.is_connected())
 
 
 class AsyncpgDriver:
@@ -199,7 +229,11 @@ class AsyncpgDriver:
                 raw.enter(ask.sql, is_late=False)
                 await raw.execute(ask.sql)
             elif ask.turn == "end":
-                await self._end(raw, ask.sql)
+                if ask.sql != "ROLLBACK":
+                    await raw.execute(ask.sql)
+                    raw.left()
+                elif raw.leave():
+                    await raw.execute(ask.sql)
             elif ask.parameters:
                 return await self._rows(raw, ask)
             else:
@@ -209,7 +243,7 @@ class AsyncpgDriver:
         return []
 
     def postpone(self, raw: FencedConnection, ask: Ask) -> bool:
-        if ask.turn != "begin" or not _IS_KNOWN or raw.is_pooled or raw.is_closed() or raw.has_unread():
+        if ask.turn != "begin" or not _IS_KNOWN or raw.is_pooled or raw.has_unread():
             return False
         raw.enter(ask.sql, is_late=True)
         return True
@@ -220,18 +254,11 @@ class AsyncpgDriver:
         async with raw.transaction():
             return [tuple(row.values()) for row in await raw.fetch(ask.sql, *ask.parameters)]
 
-    async def _end(self, raw: FencedConnection, sql: str) -> None:
-        if sql != "ROLLBACK":
-            await raw.execute(sql)
-            raw.leave()
-        elif raw.leave():
-            await raw.execute(sql)
-
     def is_own(self, raw: FencedConnection) -> bool:
         return not raw.is_pooled
 
     def is_inside(self, raw: FencedConnection) -> bool:
-        return bool(raw.is_closed() or raw.is_in_transaction())
+        return raw.is_inside()
 
     def is_usable(self, raw: FencedConnection) -> bool:
         return raw.is_left()
@@ -256,8 +283,8 @@ class AsyncpgDriver:
 
 
 @lru_cache(_TEXTS_MAX)
-def _level_of(begin: str) -> str | None:
-    return begin.partition(";")[0].partition("LEVEL ")[2].lower().replace(" ", "_") or None
+def _level_of(begin: str) -> str:
+    return begin.partition(";")[0].partition("LEVEL ")[2].lower().replace(" ", "_")
 
 
 def _trouble(error: BaseException) -> Trouble:

@@ -58,17 +58,30 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $${_CHECK}$$;
 
 # The same before a commit, as a procedure: what is called is not planned, and has no rows to tell of, which is two thirds of
 # what is left to save. The setting is what the transaction has presented, and is gone if it has ended inside.
+# Every condition is set up anew in each transaction, so what is plainly right takes two. If the first is true, the lock is held, in
+# whichever order its parts are looked at; and the read, which is the next statement, has a snapshot of its own, taken after it.
 _FINISH = f"""
 CREATE OR REPLACE PROCEDURE tenure_fence.finish(wanted_fence text, wanted bigint, shown_by text)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  seen_highest pg_catalog.int8;
 BEGIN
+  IF pg_catalog.current_setting(shown_by, true) OPERATOR(pg_catalog.=) wanted::pg_catalog.text
+      AND pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.hashtextextended(wanted_fence, {LOCK_SEED})) IS NOT NULL
+      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'::pg_catalog.text THEN
+    SELECT known.highest INTO seen_highest FROM tenure_fence.fences AS known
+      WHERE known.fence OPERATOR(pg_catalog.=) wanted_fence;
+    IF seen_highest OPERATOR(pg_catalog.=) wanted THEN
+      RETURN;
+    END IF;
+  END IF;
   IF pg_catalog.current_setting(shown_by, true) OPERATOR(pg_catalog.=) wanted::pg_catalog.text THEN
 {_CHECK.strip()};
   ELSE
     RAISE EXCEPTION 'tenure: the transaction has ended inside: what came before was not fenced' USING ERRCODE = '{ENDED}';
   END IF;
 END $$;
-"""
+"""  # noqa: S608  (numbers and names of ours)
 
 _ADMIT = f"""
 CREATE OR REPLACE FUNCTION tenure_fence.admit(wanted_fence text, wanted bigint) RETURNS void

@@ -16,6 +16,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, 
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
+from tenure.sinks.refusals import REFUSED
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import LoopDriver
 from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open
@@ -50,11 +51,13 @@ class LoopTransaction(Generic[Raw]):
     ) -> None:
         sink, kept = self._sink, self._kept
         try:
-            with sink.refused.counting(self._fence):
-                if error is None:
-                    await sink.finish(kept, self._fence, self._token)
-                elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.
-                    await sink.undo(kept, error, self._fence, self._token)
+            if error is None:
+                await sink.finish(kept, self._fence, self._token)
+            elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.
+                await sink.undo(kept, error, self._fence, self._token)
+        except REFUSED as refusal:
+            sink.refused.counted(refusal, self._fence)
+            raise
         finally:
             sink.give_back(kept)
 

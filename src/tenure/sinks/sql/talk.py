@@ -81,6 +81,7 @@ def checked(fence: str, number: int) -> Token:
     """Return ``number`` as a token of ``fence``. Raises ConfigError for what can be neither."""
     if not fence or "\0" in fence:
         raise ConfigError("fence", repr(fence), "must have a name, without a NUL in it")
-    if len(fence.encode("utf-8", "surrogatepass")) > _FENCE_BYTES_MAX:
+    # No character has more than four bytes: most names need not be counted.
+    if len(fence) > _FENCE_BYTES_MAX // 4 and len(fence.encode("utf-8", "surrogatepass")) > _FENCE_BYTES_MAX:
         raise ConfigError("fence", f"{fence[:40]}…", f"must have a name of up to {_FENCE_BYTES_MAX} bytes")
     return token(number)
