@@ -140,6 +140,12 @@ def test_a_certificate_that_is_not_trusted_is_told_in_words() -> None:
             async with Http(trusting(stranger)) as http:
                 with pytest.raises(NotSent, match=r"not trusted.*check ca"):
                     await http.ask("PUT", f"https://{endpoint}/", within_s=10)
+            async with Http(trusting(authority)) as http:
+                elsewhere = endpoint.replace("127.0.0.1", "localhost")
+                with pytest.raises(
+                    NotSent, match=r"for another host \(Hostname mismatch.*\): write the name that it has"
+                ):
+                    await http.ask("PUT", f"https://{elsewhere}/", within_s=10)
         async with served(Plain()) as endpoint, Http(trusting(authority)) as http:
             with pytest.raises(NotSent, match="does not speak TLS"):
                 await http.ask("PUT", f"https://{endpoint}/", within_s=10)

@@ -38,6 +38,14 @@ def is_for_another_host(error: ssl.SSLCertVerificationError) -> bool:
     return error.verify_code in _ANOTHER_NAME
 
 
+def distrusted(error: ssl.SSLCertVerificationError, mend: str) -> str:
+    """Say why a certificate is not believed. ``mend`` is what to do about one that we do not trust at all."""
+    why = error.verify_message.rstrip(".")
+    if is_for_another_host(error):
+        return f"its certificate is for another host ({why}): write the name that it has"
+    return f"its certificate is not trusted ({why}): {mend}"
+
+
 def untrusted(error: ssl.SSLCertVerificationError, *, authority: str, without_name: str) -> str:
     """Say what is wrong with a server's certificate. ``authority`` names an authority, and ``without_name`` checks no name."""
     if is_for_another_host(error):

@@ -5,7 +5,7 @@ import ssl
 from typing import Final
 
 from tenure.clients.redis.resp import Fault
-from tenure.clients.tls import brief, is_for_another_host
+from tenure.clients.tls import brief, distrusted
 from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import Refused, StoreError, Unreachable
 
@@ -78,10 +78,7 @@ def not_connected(error: OSError | RuntimeError, *, encrypted: bool) -> str:
 
 def _not_encrypted(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        why = error.verify_message.rstrip(".")
-        if is_for_another_host(error):
-            return f"its certificate is for another host ({why}): write the name that it has"
-        return f"its certificate is not trusted ({why}): name the authority by ca="
+        return distrusted(error, "name the authority by ca=")
     if "ALERT" in (error.reason or ""):  # Whoever sends one speaks TLS.
         return f"it refuses us ({brief(error)}): {ASKS_FOR_CERTIFICATE}"
     return f"no TLS there ({brief(error)}): does it speak in the clear? Then write redis:// instead of rediss://"
