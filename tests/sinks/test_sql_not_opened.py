@@ -2,8 +2,11 @@
 
 import asyncio
 import socket
+import socketserver
 import ssl
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,7 +15,7 @@ import trustme
 
 from tenure.errors import Unreachable
 from tenure.model import Token
-from tenure.sinks.mysql import MySQLSink
+from tenure.sinks.mysql import MySQLSink, PyMySQLSink
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink
 from tenure.sinks.postgresql.on_asyncpg import FencedConnection
 from tests.clients.test_no_thread import NONE_LEFT, NoThreads
@@ -56,6 +59,46 @@ def test_a_server_that_answers_oddly_is_one_that_was_not_reached(kind: str) -> N
                 await sink.seal("fence", Token(1))
 
     with talker(ODD[kind][0]) as port:
+        asyncio.run(story(port))
+
+
+# The server speaks first: how long, a number, and a greeting that breaks off.
+ODD_GREETINGS = {
+    "nothing": b"\0\0\0\0",
+    "a version": b"\1\0\0\0\x0a",
+    "half a name": b"\6\0\0\0\x0a8.0.1",
+    "no text": b"\3\0\0\0\x0a\xff\xfe",
+    "a web server's": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+}
+
+
+@contextmanager
+def greeter(greeting: bytes) -> Iterator[int]:
+    class Greets(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(greeting)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greets) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("greeting", ODD_GREETINGS)
+def test_a_server_that_greets_oddly_is_no_mysql_that_was_reached(greeting: str) -> None:
+    async def story(port: int) -> None:
+        url, words = f"mysql://u@127.0.0.1:{port}/db", r"as a MySQL or MariaDB does|sequence number wrong"
+        async with MySQLSink(url) as waiting:
+            with pytest.raises(Unreachable, match=words):
+                await waiting.seal("fence", Token(1))
+        with PyMySQLSink(url) as blocking, pytest.raises(Unreachable, match=words):
+            await blocking.seal("fence", Token(1))
+
+    with greeter(ODD_GREETINGS[greeting]) as port:
         asyncio.run(story(port))
 
 

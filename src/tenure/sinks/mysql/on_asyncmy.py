@@ -8,7 +8,7 @@ from asyncmy.errors import MySQLError
 
 from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.mysql.trouble import trouble_from
+from tenure.sinks.mysql.trouble import ODD, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
@@ -56,6 +56,8 @@ class AsyncmyDriver:
             await raw.connect()
         except (MySQLError, OSError, RuntimeError) as error:  # The last one: no thread was left to look up the name.
             raise trouble_from(error, was_sent=False) from error
+        except ODD as error:
+            raise odd_answer(error) from error
         raw.is_given_out = True
         return raw
 

@@ -9,7 +9,7 @@ from pymysql.cursors import Cursor
 
 from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.mysql.trouble import trouble_from
+from tenure.sinks.mysql.trouble import ODD, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
@@ -59,6 +59,8 @@ class PyMySQLDriver:
             raw = FencedConnection(**{"read_timeout": _OPEN_S, **self._arguments}, autocommit=False)
         except (pymysql.MySQLError, OSError) as error:
             raise trouble_from(error, was_sent=False) from error
+        except ODD as error:
+            raise odd_answer(error) from error
         raw.is_given_out = True
         self.limit(raw, None)
         return raw

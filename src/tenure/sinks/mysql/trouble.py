@@ -1,11 +1,20 @@
 """What errors of asyncmy and PyMySQL say, which are made alike."""
 
+import struct
 from typing import Final
 
 from tenure.sinks.sql.talk import Trouble
 
 # The client's own: it could not connect, or lost the server.
 _LOST: Final = range(2000, 3000)
+# What both drivers raise while they connect to whoever does not speak their protocol, or breaks off in the middle of it.
+ODD: Final = (IndexError, AssertionError, UnicodeError, struct.error)
+
+
+def odd_answer(error: Exception) -> Trouble:
+    """Return what is to be said of a server that is none."""
+    words = str(error) or type(error).__name__
+    return Trouble("", f"it did not answer as a MySQL or MariaDB does ({words}): is it one?", was_sent=False)
 
 
 def trouble_from(error: BaseException, *, was_sent: bool = True) -> Trouble:
