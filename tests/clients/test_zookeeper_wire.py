@@ -41,4 +41,5 @@ def test_a_text_longer_than_its_message_is_refused(length: int) -> None:
 
 
 def test_a_text_that_is_null_in_java_is_empty() -> None:
-    assert Reader(struct.pack(">iii", 2, -1, -1)).texts() == ["", ""]
+    assert Reader(struct.pack(">ii", 2, -1) + text("next")).texts() == ["", "next"]
+    assert Reader(struct.pack(">i", -1)).text() == ""

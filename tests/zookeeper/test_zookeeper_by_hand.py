@@ -218,6 +218,31 @@ async def test_who_came_before_the_numbers_ran_over_is_before_who_came_after(new
         assert place.before == theirs
 
 
+async def test_a_bid_that_a_later_one_of_its_holder_has_overtaken_leaves_and_is_told_who_leads(
+    newest: ZooKeeperEnsemble,
+) -> None:
+    async with from_url(newest.url) as store, operator(newest.url) as session:
+        earlier = bid("hand/overtaken")
+        later = bid("hand/overtaken", earlier.holder, earlier.serial + 1)
+        await make_path(session, "/hand/overtaken", ANYBODY)
+        own, theirs, overtaking = (
+            f"{name_for(earlier, 1)}0000000001",
+            "0f2e1c9a7d3b4f6e8a5c1b2d3e4f5a6b__lock__0000000002",
+            f"{name_for(later, 3)}0000000003",
+        )
+        made = [
+            await session.ask(create(f"/hand/overtaken/{name}", b"", ANYBODY)) for name in (own, theirs, overtaking)
+        ]
+        place = store._roster.enter(earlier)
+        place.lease = await store._roster.lease_for(place)
+        place.node, place.czxid = f"/hand/overtaken/{own}", made[0][1].czxid
+        answer = await store._candidacy._judge(place, session, [own, theirs, overtaking])
+        assert isinstance(answer, Wait)
+        assert answer.incumbent is not None
+        assert answer.incumbent.token == made[1][1].czxid
+        assert await children_of(newest.url, "hand/overtaken") == sorted([theirs, overtaking])
+
+
 async def test_elections_are_listed_with_who_leads_and_who_waits(newest: ZooKeeperEnsemble) -> None:
     async with from_url(f"{newest.url}/listing") as store, from_url(f"{newest.url}/listing") as other:
         leader, standby = bid("a/b"), bid("a/b")

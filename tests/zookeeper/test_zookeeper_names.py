@@ -105,6 +105,12 @@ def test_a_negative_number_is_read_however_many_digits_it_has(number: int) -> No
     assert [one.shown for one in contenders(names)] == [None, None, None, number]
 
 
+def test_digits_that_are_not_the_engines_are_no_number() -> None:
+    theirs = f"{UUID(UUID_TEXT).hex}__lock__" + "\N{ARABIC-INDIC DIGIT ZERO}" * 10
+    assert contenders([theirs]) == []
+    assert is_first(ours(5, 5), [theirs, ours(5, 5)])
+
+
 FEW_NUMBERS = st.sampled_from([-(2**31), -(10**9), -12, 0, 1, 2, 3, 2**31 - 1])
 FEW_HOLDERS = st.sampled_from([Holder("h", 1, "n"), Holder("i", 1, "n"), Holder("j", 1, "n")])
 NAMES = st.one_of(

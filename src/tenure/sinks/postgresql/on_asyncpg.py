@@ -3,7 +3,6 @@
 import asyncio
 import select
 import time
-from functools import lru_cache
 from typing import Any, Final
 
 import asyncpg
@@ -13,7 +12,6 @@ from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
 _CLOSE_S: Final = 2
-_TEXTS_MAX: Final = 256
 # Asked without a parameter, so that nothing is prepared for it. What it did says what it found: "SELECT 1" or "SELECT 0".
 _IS_DIRECT: Final = "SELECT 1 WHERE pg_backend_pid() = {}"
 # Those whose protocol was read and tested. With any other each BEGIN is sent by itself.
@@ -39,6 +37,16 @@ _FAILED: Final = "current transaction is aborted, commands ignored until end of 
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 # RuntimeError: no thread was left to look up the name. The last two: a server that is not quite one, without a version, say.
 _ON_OPENING: Final = (TimeoutError, RuntimeError, AttributeError, LookupError)
+
+
+class _Outermost:
+    """A transaction that asyncpg did not begin, as far as asyncpg asks about one. It knows no connection, so it keeps none alive."""
+
+    _isolation = None  # not known: asyncpg asks the server, if something nested names a level
+    _managed = False
+
+
+_OUTERMOST: Final = _Outermost()
 
 
 class _Unbegun:
@@ -114,17 +122,12 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._outermost: dict[str, Any] = {}  # what asyncpg knows of a transaction, by its level
         self._ear: select.poll | None = None
 
     def enter(self, begin: str, *, is_late: bool) -> None:
         """Have asyncpg know of the transaction that ``begin`` begins; if it is late, it is sent with the first statement."""
-        # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made, and of the same level. So
-        # it is none that is ever started itself, and does for all transactions.
-        level = _level_of(begin)
-        if level not in self._outermost:
-            self._outermost[level] = self.transaction(isolation=level or None)
-        self._top_xact = self._outermost[level]
+        # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made, and of the same level.
+        self._top_xact = _OUTERMOST if _IS_KNOWN else self.transaction()
         if is_late:
             self._protocol = _Unbegun(self, self._protocol, begin)
 
@@ -163,18 +166,13 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
 
     def is_left(self) -> bool:
         """Say whether no transaction is open here, nor one of asyncpg's about to be."""
-        protocol = self._protocol
-        return bool(
-            self._top_xact is None
-            and protocol.is_connected()
-            and not self._aborted
-            and not protocol.is_in_transaction()
-        )
+        if self._aborted or self._top_xact is not None:  # There is no protocol any more, once it is aborted.
+            return False
+        return bool(self._protocol.is_connected() and not self._protocol.is_in_transaction())
 
     def is_inside(self) -> bool:
         """Say whether a transaction is open here, or may be: of a session that is gone nobody knows."""
-        protocol = self._protocol
-        return bool(protocol.is_in_transaction() or self._aborted or not protocol.is_connected())
+        return bool(self._aborted or self._protocol.is_in_transaction() or not self._protocol.is_connected())
 
 
 class AsyncpgDriver:
@@ -280,11 +278,6 @@ class AsyncpgDriver:
 
     async def settle(self) -> None:
         await asyncio.gather(*self._closing)
-
-
-@lru_cache(_TEXTS_MAX)
-def _level_of(begin: str) -> str:
-    return begin.partition(";")[0].partition("LEVEL ")[2].lower().replace(" ", "_")
 
 
 def _trouble(error: BaseException) -> Trouble:

@@ -32,7 +32,7 @@ from tenure.model import Bid, Holder
 
 # A number has ten places, and is negative once 31 bits have run over; the sign is then one of the ten, or the eleventh. kazoo
 # reads a negative one only if it has ten digits.
-_NUMBER: Final = r"-\d{9,10}|\d{10}"
+_NUMBER: Final = r"-[0-9]{9,10}|[0-9]{10}"  # Digits of other scripts are none of the engine's.
 _CONTENDER: Final = re.compile(rf"(?:__lock__|latch-|lock-)({_NUMBER})$")
 _OURS: Final = re.compile(rf"_c_([0-9a-f-]{{36}})-latch-({_NUMBER})-lock-\2__lock__(?:{_NUMBER})$")
 _ENDING: Final = itemgetter(slice(-11, None))  # the number, and what is before it

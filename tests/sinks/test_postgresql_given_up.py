@@ -1,0 +1,117 @@
+"""A connection that was given up, by the caller or by asyncpg itself, is no reason for an error that is about something else."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tenure.errors import Unreachable
+from tenure.model import Token
+from tenure.sinks.postgresql import PostgresSink
+from tenure.testing.engines import PostgresCluster
+
+LEVELS = ("read committed", "repeatable read", "serializable")
+
+
+@pytest.fixture
+def term(request: pytest.FixtureRequest) -> SimpleNamespace:
+    return SimpleNamespace(fence=str(request.node.name), token=Token(1))
+
+
+@pytest.fixture
+def without_cycles() -> Iterator[None]:
+    """Nothing is freed that something points at in a circle."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def warm(sink: PostgresSink, term: SimpleNamespace) -> Any:
+    """Have a connection in the pool on which the next transaction begins late, and return it."""
+    async with sink.transaction(term) as connection:
+        return connection
+
+
+@pytest.mark.parametrize("said", ["", "SELECT 1"])
+def test_a_block_whose_connection_was_given_up_has_committed_nothing(
+    said: str, postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    async def story() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            await warm(sink, term)
+            with pytest.raises(Unreachable):  # noqa: PT012
+                async with sink.transaction(term) as connection:
+                    if said:
+                        await connection.execute(said)
+                    connection.terminate()
+            assert await warm(sink, term) is not connection
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("said", ["", "SELECT 1"])
+def test_the_callers_own_error_passes_also_if_the_connection_was_given_up(
+    said: str, postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    async def story() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            await warm(sink, term)
+            with pytest.raises(ZeroDivisionError):  # noqa: PT012
+                async with sink.transaction(term) as connection:
+                    if said:
+                        await connection.execute(said)
+                    connection.terminate()
+                    raise ZeroDivisionError
+
+    asyncio.run(story())
+
+
+def test_an_idle_connection_that_was_given_up_is_replaced(postgresql: PostgresCluster, term: SimpleNamespace) -> None:
+    async def story() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            given_up = await warm(sink, term)
+            given_up.terminate()
+            assert await warm(sink, term) is not given_up
+
+    asyncio.run(story())
+
+
+def test_what_is_nested_must_be_of_the_level_of_the_transaction_around_it(
+    postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    async def story() -> None:
+        async with PostgresSink(postgresql.url, connections_max=1) as sink:
+            await warm(sink, term)
+            for level in LEVELS:
+                async with sink.transaction(term, isolation=level) as connection:
+                    for other in LEVELS:
+                        inner = connection.transaction(isolation=other.replace(" ", "_"))
+                        if other == level:
+                            async with inner:
+                                assert await connection.fetchval("SHOW transaction_isolation") == level
+                        else:
+                            with pytest.raises(asyncpg.InterfaceError, match="different isolation level"):
+                                await inner.start()
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("without_cycles")
+def test_a_connection_that_is_closed_is_freed(postgresql: PostgresCluster, term: SimpleNamespace) -> None:
+    async def story() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            known = weakref.ref(await warm(sink, term))
+            await warm(sink, term)
+            assert known() is not None
+        await asyncio.sleep(0)  # asyncio itself has it until the turn in which it is told.
+        assert known() is None
+
+    asyncio.run(story())
