@@ -2,7 +2,8 @@
 
 The commit is the smallest there is, one row of a ledger in the driver's own transaction, on a connection that stays open. Each
 kind has a table of its own, and connections of its own: sessions that had the work of two kinds would find their caches warmer. "By hand" is the least that can be a check, without this library: a shared lock and a read of the
-fence, sent with the commit; and the least that can be a trigger is one that takes the lock and reads, and compares nothing. "One message less" is the commit unfenced whose BEGIN goes with the first statement, as the sink's does.
+fence, sent with the commit; and the least that can be a trigger is one that takes the lock and reads, and compares nothing. "One message less" is the commit unfenced whose BEGIN goes with the first statement, as the sink's does, and
+"the messages of a fenced commit" are what the sink sends, and nothing else that it does.
 The goals are about the connection that stays open. The sink is a pool as well, so beside them is what the same commit takes by
 the pool of asyncpg, which is what programs use that have no connection of their own for every writer.
 
@@ -34,7 +35,8 @@ from tenure.model import Token
 from tenure.sinks import MySQLSink, PostgresSink
 from tenure.sinks.mysql import present_sql
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.postgresql.dialect import setting_of
+from tenure.sinks.postgresql.dialect import PostgresDialect, setting_of
+from tenure.sinks.sql.dialect import Opening
 from tenure.testing.engines import MariaDbCluster, MissingEngine, PostgresCluster
 from tenure.testing.engines.cluster import Cluster
 
@@ -46,8 +48,10 @@ LOG_BLOCKS = 11
 LOG_RATIO_MAX = 1.01  # Equal, but for entries of pages that fill up: those fall into one block or the next.
 BARE = "bare_trigger"
 KINDS = ("unfenced", "by_hand", "fenced", "trigger", BARE)
-POOLED, LESS, SHOWN = "pooled", "one_message_less", "presented"
+POOLED, LESS, SHOWN, MESSAGES = "pooled", "one_message_less", "presented", "messages"
 TERM = SimpleNamespace(fence="etcd://h1,h2,h3/billing/close", token=7)
+[BEGIN] = PostgresDialect().begin(Opening("", TERM.fence, TERM.token, ("", 0), 0, is_own=True))
+FINISH = next(PostgresDialect().finish(TERM.fence, TERM.token))
 _INSERT = "INSERT INTO ledger_{} (account, cents, note) VALUES ('savings', 1250, 'rent')"
 _LEDGER = "(entry {} PRIMARY KEY, account text NOT NULL, cents int NOT NULL, note text)"
 
@@ -86,7 +90,7 @@ class OnPostgres:
     name = "PostgreSQL"
     cluster = PostgresCluster
     room = f"max_connections={CONNECTIONS_MAX}"
-    kinds = (*KINDS, POOLED, LESS, SHOWN)
+    kinds = (*KINDS, POOLED, LESS, SHOWN, MESSAGES)
 
     async def open(self, url: str, writers: int, stack: AsyncExitStack) -> Opened:
         sink = await stack.enter_async_context(PostgresSink(url, connections_max=writers))
@@ -101,7 +105,7 @@ class OnPostgres:
         if writers == WRITERS[0]:
             await admin.execute(_BARE_ON_POSTGRES)
         by_kind = {"unfenced": self._plain, "trigger": self._plain, BARE: self._plain, SHOWN: self._shown}
-        by_kind |= {"by_hand": self._by_hand, LESS: self._less}
+        by_kind |= {"by_hand": self._by_hand, LESS: self._less, MESSAGES: self._messages}
         for kind, commit in by_kind.items():
             for _ in range(writers):
                 connection = await self._connection(url, stack)
@@ -132,6 +136,11 @@ class OnPostgres:
     async def _less(self, connection: Any, kind: str) -> None:
         await connection.execute(f"BEGIN; {_INSERT.format(kind)}")
         await connection.execute("COMMIT")
+
+    async def _messages(self, connection: Any, kind: str) -> None:
+        """Say to the server what the sink says, and do nothing else that it does."""
+        await connection.execute(f"{BEGIN.sql}; {_INSERT.format(kind)}")
+        await connection.execute(FINISH.sql)
 
     async def _shown(self, connection: Any, kind: str) -> None:
         """As users are told to: a token that is presented is gone with its transaction."""
@@ -278,6 +287,9 @@ def _figures_of(server: OnPostgres | OnMariaDb, writers: int, measured: Measured
     if POOLED in server.kinds:
         pooled = f"{server.name}: {{}} by asyncpg's pool, {writers} writers"
         yield told(pooled.format("fenced commit / same commit"), took_s["fenced"] / took_s[POOLED], "x")
+    if MESSAGES in server.kinds:
+        name = "the messages of a fenced commit by hand"
+        yield told(what.format(name), took_s[MESSAGES] / took_s["unfenced"], "x")
     if SHOWN in server.kinds:
         name = "commit with trigger that presents its token"
         yield told(what.format(name), took_s[SHOWN] / took_s["unfenced"], "x")
