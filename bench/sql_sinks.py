@@ -1,9 +1,13 @@
 """What a fence costs in PostgreSQL and MariaDB: a fenced commit beside the same commit unfenced, with 1, 8 and 32 writers.
 
 The commit is the smallest there is, one row of a ledger in the driver's own transaction, on a connection that stays open. Each
-kind has a table of its own, and connections of its own: sessions that had the work of two kinds would find their caches warmer. "By hand" is the least that can be a check, without this library: a shared lock and a read of the
-fence, sent with the commit; and the least that can be a trigger is one that takes the lock and reads, and compares nothing. "One message less" is the commit unfenced whose BEGIN goes with the first statement, as the sink's does, and
-"the messages of a fenced commit" are what the sink sends, and nothing else that it does.
+kind has a table of its own, and connections of its own: sessions that had the work of two kinds would find their caches warmer.
+
+- "By hand" is the least that can be a check, without this library: a shared lock and a read of the fence, sent with the commit; and
+  the least that can be a trigger is one that takes the lock and reads, and compares nothing.
+- "One message less" is the commit unfenced whose BEGIN goes with the first statement, as the sink's does.
+- "The messages of a fenced commit" are what the sink sends, and nothing else that it does.
+
 The goals are about the connection that stays open. The sink is a pool as well, so beside them is what the same commit takes by
 the pool of asyncpg, which is what programs use that have no connection of their own for every writer.
 

@@ -36,12 +36,12 @@ async def refusal_of(url: str, kind: type[Exception] = StoreError) -> str:
 
 
 @contextmanager
-def talker(answer: bytes) -> Iterator[int]:
+def talker(answer: bytes, *, speaks_first: bool = False) -> Iterator[int]:
     """A server that says the same to everybody; with nothing to say, it only listens."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            if self.request.recv(1024) and answer:
+            if (speaks_first or self.request.recv(1024)) and answer:
                 self.request.sendall(answer)
             ended.wait(30)
 

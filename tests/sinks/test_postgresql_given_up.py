@@ -41,35 +41,21 @@ async def warm(sink: PostgresSink, term: SimpleNamespace) -> Any:
 
 
 @pytest.mark.parametrize("said", ["", "SELECT 1"])
-def test_a_block_whose_connection_was_given_up_has_committed_nothing(
-    said: str, postgresql: PostgresCluster, term: SimpleNamespace
+@pytest.mark.parametrize(("raised", "told"), [(None, Unreachable), (ZeroDivisionError(), ZeroDivisionError)])
+def test_a_block_whose_connection_was_given_up_tells_of_that_or_of_the_callers_own_error(
+    raised: Exception | None, told: type[Exception], said: str, postgresql: PostgresCluster, term: SimpleNamespace
 ) -> None:
     async def story() -> None:
         async with PostgresSink(postgresql.url) as sink:
             await warm(sink, term)
-            with pytest.raises(Unreachable):  # noqa: PT012
+            with pytest.raises(told):  # noqa: PT012
                 async with sink.transaction(term) as connection:
                     if said:
                         await connection.execute(said)
                     connection.terminate()
+                    if raised is not None:
+                        raise raised
             assert await warm(sink, term) is not connection
-
-    asyncio.run(story())
-
-
-@pytest.mark.parametrize("said", ["", "SELECT 1"])
-def test_the_callers_own_error_passes_also_if_the_connection_was_given_up(
-    said: str, postgresql: PostgresCluster, term: SimpleNamespace
-) -> None:
-    async def story() -> None:
-        async with PostgresSink(postgresql.url) as sink:
-            await warm(sink, term)
-            with pytest.raises(ZeroDivisionError):  # noqa: PT012
-                async with sink.transaction(term) as connection:
-                    if said:
-                        await connection.execute(said)
-                    connection.terminate()
-                    raise ZeroDivisionError
 
     asyncio.run(story())
 

@@ -2,11 +2,8 @@
 
 import asyncio
 import socket
-import socketserver
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -72,22 +69,6 @@ ODD_GREETINGS = {
 }
 
 
-@contextmanager
-def greeter(greeting: bytes) -> Iterator[int]:
-    class Greets(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            self.request.sendall(greeting)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greets) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.mark.parametrize("greeting", ODD_GREETINGS)
 def test_a_server_that_greets_oddly_is_no_mysql_that_was_reached(greeting: str) -> None:
     async def story(port: int) -> None:
@@ -98,7 +79,7 @@ def test_a_server_that_greets_oddly_is_no_mysql_that_was_reached(greeting: str) 
         with PyMySQLSink(url) as blocking, pytest.raises(Unreachable, match=words):
             await blocking.seal("fence", Token(1))
 
-    with greeter(ODD_GREETINGS[greeting]) as port:
+    with talker(ODD_GREETINGS[greeting], speaks_first=True) as port:
         asyncio.run(story(port))
 
 

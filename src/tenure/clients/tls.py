@@ -33,22 +33,22 @@ def tls_context(ca: str | None = None, cert: str | None = None, key: str | None 
     return context
 
 
-def is_for_another_host(error: ssl.SSLCertVerificationError) -> bool:
+def _is_for_another_host(error: ssl.SSLCertVerificationError) -> bool:
     """Say whether a certificate is in order, but for another name or address than the one that was asked for."""
     return error.verify_code in _ANOTHER_NAME
 
 
-def distrusted(error: ssl.SSLCertVerificationError, mend: str) -> str:
-    """Say why a certificate is not believed. ``mend`` is what to do about one that we do not trust at all."""
+def its_certificate(error: ssl.SSLCertVerificationError, mend: str) -> str:
+    """Say why a server's certificate is not believed. ``mend`` is what to do about one that we do not trust at all."""
     why = error.verify_message.rstrip(".")
-    if is_for_another_host(error):
+    if _is_for_another_host(error):
         return f"its certificate is for another host ({why}): write the name that it has"
     return f"its certificate is not trusted ({why}): {mend}"
 
 
-def untrusted(error: ssl.SSLCertVerificationError, *, authority: str, without_name: str) -> str:
-    """Say what is wrong with a server's certificate. ``authority`` names an authority, and ``without_name`` checks no name."""
-    if is_for_another_host(error):
+def has_a_certificate(error: ssl.SSLCertVerificationError, *, authority: str, without_name: str) -> str:
+    """Say the same of a server that was just named, whose name need not be checked. ``authority`` names an authority, and ``without_name`` checks no name."""
+    if _is_for_another_host(error):
         return f"has a certificate for another name: say the one that it has, or {without_name}, which checks no name"
     return f"has a certificate that we do not trust ({error.verify_message}): name its authority by {authority}"
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tenure.clients.etcd.stream import NotSent
 from tenure.clients.etcd.transport import Connection, NotGreeted
-from tenure.clients.tls import brief, distrusted
+from tenure.clients.tls import brief, its_certificate
 from tenure.clients.unreached import NO_HOST, by_what_they_did, nobody_listens
 from tenure.errors import ConfigError
 
@@ -53,7 +53,7 @@ async def connect_to(endpoint: Endpoint, tls: ssl.SSLContext | None) -> Connecti
     except NotGreeted as error:
         raise NotSent(_in_place_of_etcd(error.said, tls)) from error
     except ssl.SSLCertVerificationError as error:
-        raise NotSent(distrusted(error, "name its authority by ca")) from error
+        raise NotSent(its_certificate(error, "name its authority by ca")) from error
     except ssl.SSLError as error:
         raise NotSent(tls_failure(error)) from error
     except socket.gaierror as error:

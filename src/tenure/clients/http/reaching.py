@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from tenure.clients.http.connection import NO_CERTIFICATE, UNWELCOME, Connection
 from tenure.clients.http.encryption import Tls
 from tenure.clients.http.outcomes import Lost, NotSent
-from tenure.clients.tls import brief, distrusted
+from tenure.clients.tls import brief, its_certificate
 
 _OK: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
@@ -145,7 +145,7 @@ async def _tunnel(connection: Connection, server: Peer, proxy: Peer) -> None:
 def why_not(error: OSError | RuntimeError) -> str:
     """Say in a few words why there is no connection, and what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return distrusted(error, "check ca")
+        return its_certificate(error, "check ca")
     if isinstance(error, ssl.SSLError):
         return _handshake(error)
     return next((words for kind, words in _WORDS if isinstance(error, kind)), None) or brief(error)

@@ -5,7 +5,7 @@ import ssl
 from typing import Final
 
 from tenure.clients.redis.resp import Fault
-from tenure.clients.tls import brief, distrusted
+from tenure.clients.tls import brief, its_certificate
 from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import Refused, StoreError, Unreachable
 
@@ -78,7 +78,7 @@ def not_connected(error: OSError | RuntimeError, *, encrypted: bool) -> str:
 
 def _not_encrypted(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return distrusted(error, "name the authority by ca=")
+        return its_certificate(error, "name the authority by ca=")
     if "ALERT" in (error.reason or ""):  # Whoever sends one speaks TLS.
         return f"it refuses us ({brief(error)}): {ASKS_FOR_CERTIFICATE}"
     return f"no TLS there ({brief(error)}): does it speak in the clear? Then write redis:// instead of rediss://"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tenure.clients.tls import distrusted
+from tenure.clients.tls import its_certificate
 from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.clients.zookeeper.link import LinkLost
 from tenure.clients.zookeeper.wire import Code, Fault
@@ -77,7 +77,7 @@ def why_not(error: Exception, *, over_tls: bool = False) -> str:
     if over_tls and isinstance(error, TimeoutError):
         return "no answer: it does not speak TLS (then use zookeeper://), is down, cut off or no ZooKeeper: check host and port"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return distrusted(error, "name its authority by ca=")
+        return its_certificate(error, "name its authority by ca=")
     if isinstance(error, ssl.SSLError):
         reason = error.reason or error
         return f"it does not speak TLS (then use zookeeper://), or not with us ({reason}): check cert= and key="

@@ -124,12 +124,15 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._ear: select.poll | None = None
 
-    def enter(self, begin: str, *, is_late: bool) -> None:
-        """Have asyncpg know of the transaction that ``begin`` begins; if it is late, it is sent with the first statement."""
+    def enter(self) -> None:
+        """Have asyncpg know of a transaction that it did not begin."""
         # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made, and of the same level.
         self._top_xact = _OUTERMOST if _IS_KNOWN else self.transaction()
-        if is_late:
-            self._protocol = _Unbegun(self, self._protocol, begin)
+
+    def enter_late(self, begin: str) -> None:
+        """Likewise, and have ``begin`` sent with the first statement."""
+        self.enter()
+        self._protocol = _Unbegun(self, self._protocol, begin)
 
     def begun(self, unbegun: _Unbegun) -> None:
         """Put asyncpg's protocol into its place again, unless the connection was closed in the meantime."""
@@ -224,7 +227,7 @@ class AsyncpgDriver:
                     raise Trouble(
                         "", "the connection is closed, or something was begun on it from outside", was_sent=False
                     )
-                raw.enter(ask.sql, is_late=False)
+                raw.enter()
                 await raw.execute(ask.sql)
             elif ask.turn == "end":
                 if ask.sql != "ROLLBACK":
@@ -243,7 +246,7 @@ class AsyncpgDriver:
     def postpone(self, raw: FencedConnection, ask: Ask) -> bool:
         if ask.turn != "begin" or not _IS_KNOWN or raw.is_pooled or raw.has_unread():
             return False
-        raw.enter(ask.sql, is_late=True)
+        raw.enter_late(ask.sql)
         return True
 
     async def _rows(self, raw: FencedConnection, ask: Ask) -> Rows:

@@ -55,7 +55,7 @@ class LoopTransaction(Generic[Raw]):
                 await sink.finish(kept, self._fence, self._token)
             elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.
                 await sink.undo(kept, error, self._fence, self._token)
-        except REFUSED as refusal:
+        except REFUSED as refusal:  # Not by ``counting``, which costs something also where nothing is refused.
             sink.refused.counted(refusal, self._fence)
             raise
         finally:

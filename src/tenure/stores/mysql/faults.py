@@ -7,7 +7,7 @@ from typing import Final
 
 from asyncmy.errors import MySQLError
 
-from tenure.clients.tls import brief, untrusted
+from tenure.clients.tls import brief, has_a_certificate
 from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.sql.link import Fault
@@ -80,7 +80,7 @@ def _by_driver(error: Exception, *, sent: bool) -> Fault:
 def _unreached(error: MySQLError, said: str) -> str:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return untrusted(cause, authority="ssl_ca", without_name="ssl_mode=verify_ca")
+        return has_a_certificate(cause, authority="ssl_ca", without_name="ssl_mode=verify_ca")
     if isinstance(cause, ssl.SSLError):
         return f"failed to encrypt ({brief(cause)}): if it does not speak TLS, use ssl_mode=disabled"
     if isinstance(cause, OSError) and nobody_listens(cause):

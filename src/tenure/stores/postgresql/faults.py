@@ -7,7 +7,7 @@ from typing import Final
 import asyncpg
 from asyncpg.pgproto import pgproto
 
-from tenure.clients.tls import brief, untrusted
+from tenure.clients.tls import brief, has_a_certificate
 from tenure.clients.unreached import NO_HOST, nobody_listens
 from tenure.errors import OutcomeUnknown, Refused, Unreachable
 from tenure.stores.postgresql.schema import grant_for
@@ -90,7 +90,7 @@ def _unreached(error: Exception) -> str:
     if isinstance(error, ConnectionError) and "SSL upgrade" in str(error):
         return "does not speak TLS: use sslmode=disable, or set ssl = on at the server"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return untrusted(error, authority="sslrootcert", without_name="sslmode=verify-ca")
+        return has_a_certificate(error, authority="sslrootcert", without_name="sslmode=verify-ca")
     if isinstance(error, ssl.SSLError):
         return f"failed to encrypt: {brief(error)}"
     if nobody_listens(error):

@@ -134,9 +134,7 @@ class Candidacy:
             return None
         if standing.superseded:
             await self._roster.leave(place)
-            gone = {standing.own.name, *(one.name for one in standing.stale)}
-            others = tuple(one for one in contenders(children) if one.name not in gone)
-            return Wait(place.bid, await self._first(place, session, others))
+            return Wait(place.bid, await self._first(place, session, standing.others))
         before = await self._before(place, session, standing)
         if before:
             place.before = before[-1].name

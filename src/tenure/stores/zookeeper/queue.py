@@ -19,9 +19,8 @@ class Standing:
     """Where one node stands among the others."""
 
     own: Contender
-    others: tuple[
-        Contender, ...
-    ]  # in the order of their numbers, without the stale ones; it may do without those after it
+    # In the order of their numbers, without the stale ones. None, if it is plain that all are after it, and none is of its holder.
+    others: tuple[Contender, ...]
     stale: tuple[Contender, ...]  # of bids that this one has superseded, or of a session that it has outlived
     superseded: bool  # a later bid of the same holder is there
     misplaced: bool
