@@ -55,7 +55,7 @@ KINDS = ("unfenced", "by_hand", "fenced", "trigger", BARE)
 POOLED, LESS, SHOWN, MESSAGES = "pooled", "one_message_less", "presented", "messages"
 TERM = SimpleNamespace(fence="etcd://h1,h2,h3/billing/close", token=7)
 [BEGIN] = PostgresDialect().begin(Opening("", TERM.fence, TERM.token, ("", 0), 0, is_own=True))
-FINISH = next(PostgresDialect().finish(TERM.fence, TERM.token))
+END = PostgresDialect().end(TERM.fence, TERM.token)
 _INSERT = "INSERT INTO ledger_{} (account, cents, note) VALUES ('savings', 1250, 'rent')"
 _LEDGER = "(entry {} PRIMARY KEY, account text NOT NULL, cents int NOT NULL, note text)"
 
@@ -144,7 +144,7 @@ class OnPostgres:
     async def _messages(self, connection: Any, kind: str) -> None:
         """Say to the server what the sink says, and do nothing else that it does."""
         await connection.execute(f"{BEGIN.sql}; {_INSERT.format(kind)}")
-        await connection.execute(FINISH.sql)
+        await connection.execute(END.sql)
 
     async def _shown(self, connection: Any, kind: str) -> None:
         """As users are told to: a token that is presented is gone with its transaction."""

@@ -150,19 +150,13 @@ class MySQLDialect:
             yield Ask(self._words.raised, (fence.encode().hex(), *[token] * 4))
         self.judge((yield from _asked(self._words.hold, fence)), fence, token)
 
-    def finish(self, fence: str, token: int) -> Talk[None]:
-        if self._is_mariadb:
-            try:
-                yield _finish(fence, token)
-            except Trouble as trouble:
-                if trouble.code not in {_NOT_COMMITTED, _NO_TABLE, _NOT_PREPARED}:
-                    raise
-            else:
-                return
-        yield from self._finish_in_steps(fence, token)  # Which says why not.
+    def end(self, fence: str, token: int) -> Ask | None:
+        return _end(fence, token) if self._is_mariadb else None
 
-    def _finish_in_steps(self, fence: str, token: int) -> Talk[None]:
-        try:
+    def finish(self, fence: str, token: int, failed: Trouble | None) -> Talk[None]:
+        if failed is not None and failed.code not in {_NOT_COMMITTED, _NO_TABLE, _NOT_PREPARED}:
+            raise failed
+        try:  # In steps, which say why not.
             rows = yield from _asked(self._words.held_to_commit, fence)
         except Trouble as trouble:
             if not trouble.code:
@@ -278,7 +272,7 @@ class MySQLDialect:
 
 
 @lru_cache(_TEXTS_MAX)
-def _finish(fence: str, token: int) -> Ask:
+def _end(fence: str, token: int) -> Ask:
     return Ask(f"EXECUTE tenure_finish USING X'{fence.encode().hex()}', {token:d}", turn="end")
 
 

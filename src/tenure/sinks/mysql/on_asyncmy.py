@@ -64,8 +64,9 @@ class AsyncmyDriver:
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         return await said(raw, ask)
 
-    def postpone(self, raw: FencedConnection, ask: Ask) -> bool:  # noqa: ARG002
-        return False  # What there is to say is no BEGIN: that comes with the first statement by itself.
+    def postpone(self, raw: FencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
+        # What there is to say is no BEGIN: that comes with the first statement by itself.
+        return not asks and self.is_usable(raw)
 
     def is_own(self, raw: FencedConnection) -> bool:  # noqa: ARG002
         return True  # Poolers of this protocol give a session away only with what was set in it.

@@ -70,11 +70,13 @@ class PostgresDialect:
         except Trouble as trouble:
             raise_meant(trouble)
 
-    def finish(self, fence: str, token: int) -> Talk[None]:
-        try:
-            yield _finish(fence, token)
-        except Trouble as trouble:
-            raise_meant(trouble)
+    def end(self, fence: str, token: int) -> Ask:
+        return _end(fence, token)
+
+    def finish(self, fence: str, token: int, failed: Trouble | None) -> Talk[None]:
+        if failed is not None:
+            raise_meant(failed)
+        yield _end(fence, token)
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:
         for attempt in range(_TRIES_MAX):
@@ -198,7 +200,7 @@ def _begin(isolation: str, fence: str, token: int, idle_ms: int) -> Ask:
 
 
 @lru_cache(_TEXTS_MAX)
-def _finish(fence: str, token: int) -> Ask:
+def _end(fence: str, token: int) -> Ask:
     # In one message: nothing on the client's side, not even a client that is frozen, comes between check and commit.
     return Ask(f"CALL tenure_fence.finish({literal(fence)}, {token:d}, '{setting_of(fence)}'); COMMIT", turn="end")
 

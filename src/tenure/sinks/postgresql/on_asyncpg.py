@@ -3,6 +3,7 @@
 import asyncio
 import select
 import time
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import asyncpg
@@ -12,6 +13,7 @@ from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
 _CLOSE_S: Final = 2
+_AT_ONCE_S: Final = 0.0001  # Nobody is told anything in less, so it is not worth the question.
 # Asked without a parameter, so that nothing is prepared for it. What it did says what it found: "SELECT 1" or "SELECT 0".
 _IS_DIRECT: Final = "SELECT 1 WHERE pg_backend_pid() = {}"
 # Those whose protocol was read and tested. With any other each BEGIN is sent by itself.
@@ -129,19 +131,29 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
         # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made, and of the same level.
         self._top_xact = _OUTERMOST if _IS_KNOWN else self.transaction()
 
-    def enter_late(self, begin: str) -> None:
-        """Likewise, and have ``begin`` sent with the first statement."""
-        self.enter()
+    def enter_late(self, begin: str, idle_s: float) -> bool:
+        """Likewise, and have ``begin`` sent with the first statement. False: it cannot be, and nothing was changed."""
+        if not _IS_KNOWN or self.is_pooled or not self.is_left() or (idle_s > _AT_ONCE_S and self.has_unread()):
+            return False
+        self._top_xact = _OUTERMOST
         self._protocol = _Unbegun(self, self._protocol, begin)
+        return True
+
+    def committing(self, sql: str) -> Awaitable[Any]:
+        """Return what commits by ``sql``."""
+        if _IS_KNOWN and not self._query_loggers and not self._aborted and self._protocol.is_connected():
+            answer: Awaitable[Any] = self._protocol.query(sql, None)  # As execute() would, by way of four others.
+            return answer
+        return self.execute(sql)  # type: ignore[no-any-return]
+
+    def left(self) -> None:
+        """Have asyncpg know that the transaction has been committed."""
+        self._top_xact = None
 
     def begun(self, unbegun: _Unbegun) -> None:
         """Put asyncpg's protocol into its place again, unless the connection was closed in the meantime."""
         if self._protocol is unbegun:
             self._protocol = unbegun.protocol
-
-    def left(self) -> None:
-        """Have asyncpg know that the transaction has been committed."""
-        self._top_xact = None
 
     def leave(self) -> bool:
         """Have asyncpg know of no transaction. Returns whether the server may have begun one."""
@@ -231,7 +243,7 @@ class AsyncpgDriver:
                 await raw.execute(ask.sql)
             elif ask.turn == "end":
                 if ask.sql != "ROLLBACK":
-                    await raw.execute(ask.sql)
+                    await raw.committing(ask.sql)
                     raw.left()
                 elif raw.leave():
                     await raw.execute(ask.sql)
@@ -243,11 +255,8 @@ class AsyncpgDriver:
             raise _trouble(error) from error
         return []
 
-    def postpone(self, raw: FencedConnection, ask: Ask) -> bool:
-        if ask.turn != "begin" or not _IS_KNOWN or raw.is_pooled or raw.has_unread():
-            return False
-        raw.enter_late(ask.sql)
-        return True
+    def postpone(self, raw: FencedConnection, asks: list[Ask], idle_s: float) -> bool:
+        return raw.enter_late(asks[0].sql, idle_s)
 
     async def _rows(self, raw: FencedConnection, ask: Ask) -> Rows:
         if not raw.is_pooled or raw.is_in_transaction():

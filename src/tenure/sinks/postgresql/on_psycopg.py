@@ -151,7 +151,7 @@ class AsyncPsycopgDriver(_Psycopg):
         except psycopg.Error as error:
             raise _told(error) from error
 
-    def postpone(self, raw: AsyncFencedConnection, ask: Ask) -> bool:  # noqa: ARG002
+    def postpone(self, raw: AsyncFencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
         return False
 
     async def close(self, raw: AsyncFencedConnection) -> None:

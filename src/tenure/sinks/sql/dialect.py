@@ -51,8 +51,12 @@ class Dialect(Protocol):
         """
         ...
 
-    def finish(self, fence: str, token: int) -> Talk[None]:
-        """Check the token, which must have been sealed, and commit."""
+    def end(self, fence: str, token: int) -> Ask | None:
+        """Return what checks the token, which must have been sealed, and commits, as one question; None: there is no such."""
+        ...
+
+    def finish(self, fence: str, token: int, failed: Trouble | None) -> Talk[None]:
+        """Check and commit where there is no such, or say what it means that it failed."""
         ...
 
     def seal(self, fence: str, token: int, wait_ms: int, *, may_raise: bool) -> Talk[None]:

@@ -18,8 +18,11 @@ class LoopDriver(Protocol[Raw]):
         """Ask the server. A statement without parameters may be several, and needs to return nothing."""
         ...
 
-    def postpone(self, raw: Raw, ask: Ask) -> bool:
-        """Have a transaction begin by this with the first statement of the caller's, in one message. False: ask it now."""
+    def postpone(self, raw: Raw, asks: list[Ask], idle_s: float) -> bool:
+        """Have a transaction begin by these with the first statement of the caller's, in one message. False: ask them now.
+
+        False as well if it may not be used again (``is_usable``), or has died in the time for which it was idle.
+        """
         ...
 
     def is_own(self, raw: Raw) -> bool:

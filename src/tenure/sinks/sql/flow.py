@@ -29,13 +29,17 @@ class Kept(Generic[Raw]):
     The last is kept here, since asyncmy does not know it: it overlooks that a transaction has ended.
     """
 
-    __slots__ = ("is_clean", "is_own", "presented", "raw", "used_at_s")
+    __slots__ = ("begins_by", "begins_so", "ends_by", "is_clean", "is_own", "presented", "raw", "used_at_s")
 
     def __init__(self, raw: Raw, *, is_own: bool) -> None:
         self.raw, self.is_own = raw, is_own
         self.is_clean = True
         self.used_at_s = 0.0
         self.presented: tuple[str, int] = ("", 0)
+        # How the last transaction began, by what, and by what it was to be committed: those of the next one are mostly the same.
+        self.begins_so: tuple[tuple[str, int], str, int, str] | None = None
+        self.begins_by: list[Ask] = []
+        self.ends_by: Ask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,8 @@ class Flow:
 
     def __init__(self, dialect: Dialect, limits: Limits) -> None:
         self.dialect, self.limits = dialect, limits
-        self._sealed: dict[str, int] = {}  # by fence: the token that it is known to stand at
+        # By fence: the token that it is known to have stood at. Such a token is checked with the commit, and not before.
+        self.sealed: dict[str, int] = {}
 
     def opened(self, kept: Kept[Raw]) -> Talk[None]:
         """Tell a new connection what it must know."""
@@ -87,7 +92,7 @@ class Flow:
         except Unready:
             yield from self.dialect.set_up()
             yield from self.dialect.seal(fence, token, self.limits.wait_ms, may_raise=may_raise)
-        self._sealed[fence] = token
+        self.sealed[fence] = token
 
     def highest(self, fence: str) -> Talk[int]:
         try:
@@ -95,13 +100,14 @@ class Flow:
         except Unready:
             return 0
 
-    def is_sealed(self, fence: str, token: Token) -> bool:
-        """Whether the fence is known to have stood there: such a token is checked with the commit, and not before."""
-        return self._sealed.get(fence) == token
-
     def beginning(self, kept: Kept[Raw], fence: str, token: Token, isolation: str) -> list[Ask]:
-        """Return what opens a transaction on this connection."""
-        return self.dialect.begin(Opening(isolation, fence, token, kept.presented, self.limits.idle_ms, kept.is_own))
+        """Return what opens a transaction on this connection, which then knows how to commit it."""
+        so = (kept.presented, fence, token, isolation)
+        if kept.begins_so != so:
+            opening = Opening(isolation, fence, token, kept.presented, self.limits.idle_ms, kept.is_own)
+            kept.begins_by, kept.ends_by = self.dialect.begin(opening), self.dialect.end(fence, token)
+            kept.begins_so = so
+        return kept.begins_by
 
     def begin(
         self, kept: Kept[Raw], fence: str, token: Token, isolation: str, *, may_raise: bool
@@ -112,7 +118,7 @@ class Flow:
         for attempt in range(_TRIES_MAX):
             for ask in begin:  # noqa: UP028  (a list takes no answers)
                 yield ask
-            if self.is_sealed(fence, token):
+            if self.sealed.get(fence) == token:
                 return None
             try:
                 yield from self.dialect.admit(fence, token, may_raise=may_raise)
@@ -130,15 +136,15 @@ class Flow:
                 return None
         raise AssertionError("the last try returns or raises")
 
-    def finish(self, fence: str, token: Token) -> Talk[None]:
-        """Check, and commit."""
+    def finish(self, fence: str, token: Token, failed: Trouble | None) -> Talk[None]:
+        """Check, and commit, if that is not done by one question, or say what it means that this failed."""
         try:
-            yield from self.dialect.finish(fence, token)
+            yield from self.dialect.finish(fence, token, failed)
         except UnverifiedToken:
-            self._sealed.pop(fence, None)  # The server has lost the seal. The next transaction raises the fence again.
+            self.sealed.pop(fence, None)  # The server has lost the seal. The next transaction raises the fence again.
             raise
         except Unready as gone:
-            self._sealed.pop(fence, None)
+            self.sealed.pop(fence, None)
             yield from self.roll_back()
             try:
                 yield from self.dialect.highest(fence)
@@ -148,13 +154,13 @@ class Flow:
             # set up: the driver's words say which.
             trouble = gone.__cause__ or gone
             raise trouble from trouble.__cause__
-        self._sealed[fence] = token
+        self.sealed[fence] = token
 
     def explain(self, trouble: Trouble, fence: str, token: Token) -> Talk[TenureError | None]:
         """Return what the trouble of a transaction comes down to, if that is a refusal; the transaction is rolled back."""
         refusal = self.dialect.refusal(trouble)
         if isinstance(refusal, UnverifiedToken):
-            self._sealed.pop(fence, None)
+            self.sealed.pop(fence, None)
         if refusal is not None or not self.dialect.is_conflict(trouble):
             return refusal
         yield from self.roll_back()

@@ -12,7 +12,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self
 
-from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
+from anyio import Semaphore
+
+from tenure.errors import OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
@@ -41,8 +43,6 @@ class LoopTransaction(Generic[Raw]):
         if kept is None:
             with sink.refused.counting(self._fence):
                 kept = await sink.begin(self._fence, self._token, self._isolation)
-        else:
-            await sink.room.acquire()  # It is free, so nobody else runs in between.
         self._kept: Kept[Raw] = kept
         return kept.raw
 
@@ -84,7 +84,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
         super().__init__(verify)
         self.name = driver.address
         self._flow, self._driver = Flow(dialect, limits), driver
-        self.room = asyncio.Semaphore(connections_max)
+        self._room = Semaphore(connections_max, fast_acquire=True)
         self._idle: list[Kept[Raw]] = []
         self._is_closed = False
 
@@ -227,29 +227,41 @@ class LoopSink(JudgingSink, Generic[Raw]):
     def postponed(self, fence: str, token: Token, isolation: str) -> Kept[Raw] | None:
         """Return a connection on which a transaction begins with the caller's first statement; None: it has to be begun.
 
-        There is room for it then, which is to be taken at once; and it must be given back.
+        It must be given back.
 
         One that has been idle for a while may have died, and is asked something that can be repeated before it is given out.
         """
-        if not self._idle or self._is_closed or self.room.locked() or not self._flow.is_sealed(fence, token):
+        if not self._idle or self._is_closed or not self._room.value or self._flow.sealed.get(fence) != token:
             return None
         kept = self._idle[-1]
-        if time.monotonic() - kept.used_at_s > _FRESH_S or not self._driver.is_usable(kept.raw):
+        idle_s = time.monotonic() - kept.used_at_s
+        if idle_s > _FRESH_S:
             return None
-        asks = self._flow.beginning(kept, fence, token, isolation)
-        if len(asks) > 1 or (asks and not self._driver.postpone(kept.raw, asks[0])):
+        if not self._driver.postpone(kept.raw, self._flow.beginning(kept, fence, token, isolation), idle_s):
             return None
+        self._room.acquire_nowait()
         self._idle.pop()
         kept.is_clean, kept.presented = False, (fence, token)
         return kept
 
     async def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
-        if not self._driver.is_inside(kept.raw):
-            rule = "must last until its block ends: what was committed inside was not fenced"
-            raise ConfigError("transaction", "ended inside", rule)
+        failed = None
+        if kept.ends_by is not None:
+            # By itself and not in a talk: with every transaction, that takes longer than all else that there is to decide.
+            try:
+                await self._driver.ask(kept.raw, kept.ends_by)
+            except Trouble as trouble:
+                failed = trouble
+            else:
+                self._flow.sealed[fence] = token
+                kept.is_clean = True
+                return
+        await self._finish_otherwise(kept, fence, token, failed)
+
+    async def _finish_otherwise(self, kept: Kept[Raw], fence: str, token: Token, failed: Trouble | None) -> None:
         try:
-            await self._talk(kept, self._flow.finish(fence, token))
+            await self._talk(kept, self._flow.finish(fence, token, failed))
             kept.is_clean = True
         except Trouble as trouble:
             if not trouble.was_sent:
@@ -289,13 +301,16 @@ class LoopSink(JudgingSink, Generic[Raw]):
     async def _on_any(self, operation: str, talk: Callable[[Kept[Raw]], Talk[T]]) -> tuple[Kept[Raw], T]:
         """Carry out a talk that may be repeated, and return the connection with the answer. It must be given back."""
         check_open(self.name, is_closed=self._is_closed)
-        await self.room.acquire()
+        await self._room.acquire()
         kept: Kept[Raw] | None = None
         done = False
         try:
             while self._idle:  # One that has died while nobody used it says so when it is used.
                 kept = self._idle.pop()
                 kept.is_clean = False
+                if not self._driver.is_usable(kept.raw):
+                    self._driver.drop(kept.raw)
+                    continue
                 try:
                     answer = await self._talk(kept, talk(kept))
                 except Trouble as trouble:
@@ -339,11 +354,11 @@ class LoopSink(JudgingSink, Generic[Raw]):
         return carry_out(self._driver.ask, kept.raw, talk)
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
-        """Keep a connection for the next one, if it can be used."""
-        self.room.release()
+        """Keep a connection for the next one. Whether that can use it is seen then."""
+        self._room.release()
         if kept is None:
             return
-        if self._is_closed or not kept.is_clean or not self._driver.is_usable(kept.raw):
+        if self._is_closed or not kept.is_clean:
             self._driver.drop(kept.raw)
         else:
             kept.used_at_s = time.monotonic()

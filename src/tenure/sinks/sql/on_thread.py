@@ -15,7 +15,7 @@ from typing import Generic, Self
 
 from anyio import fail_after, to_thread
 
-from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
+from tenure.errors import OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
@@ -215,11 +215,22 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
-        if not self._driver.is_inside(kept.raw):
-            rule = "must last until its block ends: what was committed inside was not fenced"
-            raise ConfigError("transaction", "ended inside", rule)
+        failed = None
+        if kept.ends_by is not None:
+            # By itself and not in a talk: with every transaction, that takes longer than all else that there is to decide.
+            try:
+                self._driver.ask(kept.raw, kept.ends_by)
+            except Trouble as trouble:
+                failed = trouble
+            else:
+                self._flow.sealed[fence] = token
+                kept.is_clean = True
+                return
+        self._finish_otherwise(kept, fence, token, failed)
+
+    def _finish_otherwise(self, kept: Kept[Raw], fence: str, token: Token, failed: Trouble | None) -> None:
         try:
-            self._talk(kept, self._flow.finish(fence, token))
+            self._talk(kept, self._flow.finish(fence, token, failed))
             kept.is_clean = True
         except Trouble as trouble:
             if not trouble.was_sent:
