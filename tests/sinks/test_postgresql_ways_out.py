@@ -98,6 +98,31 @@ def test_a_transaction_that_was_ended_inside_and_begun_anew_is_noticed(
     assert written(postgresql, fence) == 0
 
 
+@pytest.mark.parametrize("words", ["COMMIT", "ROLLBACK"])
+def test_a_transaction_that_was_ended_inside_is_noticed_by_every_driver(
+    words: str, postgresql: PostgresCluster, fence: str
+) -> None:
+    term = SimpleNamespace(fence=fence, token=1)
+
+    async def run(kind: type[Any]) -> None:
+        async with kind(postgresql.url) as sink:
+            await sink.seal(fence, Token(1))
+            with pytest.raises(ConfigError, match="ended inside"):
+                async with sink.transaction(term) as connection:
+                    await connection.execute(words)
+            async with sink.transaction(term) as connection:
+                await connection.execute(write(fence))
+
+    for kind in (PostgresSink, AsyncPsycopgSink):
+        asyncio.run(run(kind))
+    with PsycopgSink(postgresql.url) as sink:
+        with pytest.raises(ConfigError, match="ended inside"), sink.transaction(term) as connection:
+            connection.execute(words)
+        with sink.transaction(term) as connection:
+            connection.execute(write(fence))
+    assert written(postgresql, fence) == 3
+
+
 @pytest.mark.parametrize("kind", [PostgresSink, AsyncPsycopgSink])
 def test_an_idle_session_that_the_server_has_ended_is_replaced(
     kind: type[Any], postgresql: PostgresCluster, fence: str

@@ -284,6 +284,9 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             while self._idle:  # One that has died while nobody used it says so when it is used.
                 kept = self._idle.pop()
                 kept.is_clean = False
+                if not self._driver.is_usable(kept.raw):
+                    self._driver.drop(kept.raw)
+                    continue
                 self._driver.limit(kept.raw, until_s)
                 try:
                     answer = self._talk(kept, talk(kept))
@@ -331,9 +334,11 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         return carried_out(self._driver.ask, kept.raw, talk)
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
-        """Keep a connection for the next one, if it can be used."""
+        """Keep a connection for the next one. Whether that can use it is seen then."""
         self._room.release()
-        if kept is not None and not self._is_closed and kept.is_clean and self._driver.is_usable(kept.raw):
-            self._idle.append(kept)
-        elif kept is not None:
+        if kept is None:
+            return
+        if self._is_closed or not kept.is_clean:
             self._driver.drop(kept.raw)
+        else:
+            self._idle.append(kept)
