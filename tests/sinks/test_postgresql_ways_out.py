@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, text
 from tenure.errors import ConfigError, OutcomeUnknown, Refused, StaleToken, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink, fenced_engine
+from tenure.sinks.postgresql.dialect import setting_of
 from tenure.sinks.sql.address import address_of
 from tenure.testing.engines import PgBouncer, PostgresCluster
 
@@ -98,27 +99,29 @@ def test_a_transaction_that_was_ended_inside_and_begun_anew_is_noticed(
     assert written(postgresql, fence) == 0
 
 
-@pytest.mark.parametrize("words", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("words", ["COMMIT", "ROLLBACK", "SET {} = 1; COMMIT"])
 def test_a_transaction_that_was_ended_inside_is_noticed_by_every_driver(
     words: str, postgresql: PostgresCluster, fence: str
 ) -> None:
-    term = SimpleNamespace(fence=fence, token=1)
+    term, ends = SimpleNamespace(fence=fence, token=1), words.format(setting_of(fence))
 
     async def run(kind: type[Any]) -> None:
         async with kind(postgresql.url) as sink:
             await sink.seal(fence, Token(1))
             with pytest.raises(ConfigError, match="ended inside"):
-                async with sink.transaction(term) as connection:
-                    await connection.execute(words)
+                async with sink.transaction(term) as ended:
+                    await ended.execute(ends)
             async with sink.transaction(term) as connection:
+                assert connection is not ended  # Who knows what else was done to it?
                 await connection.execute(write(fence))
 
     for kind in (PostgresSink, AsyncPsycopgSink):
         asyncio.run(run(kind))
     with PsycopgSink(postgresql.url) as sink:
-        with pytest.raises(ConfigError, match="ended inside"), sink.transaction(term) as connection:
-            connection.execute(words)
+        with pytest.raises(ConfigError, match="ended inside"), sink.transaction(term) as ended_too:
+            ended_too.execute(ends)
         with sink.transaction(term) as connection:
+            assert connection is not ended_too
             connection.execute(write(fence))
     assert written(postgresql, fence) == 3
 

@@ -15,7 +15,7 @@ from typing import Generic, Self
 
 from anyio import fail_after, to_thread
 
-from tenure.errors import OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
@@ -215,6 +215,11 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
+        if not self._driver.is_inside(
+            kept.raw
+        ):  # Dropped: who knows what else was done to the session, outside a transaction?
+            rule = "must last until its block ends: what was committed inside was not fenced"
+            raise ConfigError("transaction", "ended inside", rule)
         failed = None
         if kept.ends_by is not None:
             # By itself and not in a talk: with every transaction, that takes longer than all else that there is to decide.
