@@ -18,7 +18,7 @@ from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, 
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
-from tenure.sinks.refusals import REFUSED
+from tenure.sinks.sql.bound_on_loop import BoundOnLoop, LoopTransaction
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import LoopDriver
 from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open
@@ -26,53 +26,6 @@ from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carry_out, checked
 from tenure.sinks.verifying import confirmed
 
 _FRESH_S = 1.0  # Much shorter than whatever ends connections that are idle, and long beside a transaction.
-
-
-class LoopTransaction(Generic[Raw]):
-    """One fenced transaction: ``async with``. Made by a sink."""
-
-    __slots__ = ("_fence", "_isolation", "_kept", "_sink", "_token")
-
-    def __init__(self, sink: "LoopSink[Raw]", term: Bound, isolation: str) -> None:
-        self._sink, self._isolation = sink, isolation
-        self._fence, self._token = term.fence, checked(term.fence, term.token)
-
-    async def __aenter__(self) -> Raw:
-        sink = self._sink
-        kept = sink.postponed(self._fence, self._token, self._isolation)
-        if kept is None:
-            with sink.refused.counting(self._fence):
-                kept = await sink.begin(self._fence, self._token, self._isolation)
-        self._kept: Kept[Raw] = kept
-        return kept.raw
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        sink, kept = self._sink, self._kept
-        try:
-            if error is None:
-                await sink.finish(kept, self._fence, self._token)
-            elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.
-                await sink.undo(kept, error, self._fence, self._token)
-        except REFUSED as refusal:  # Not by ``counting``, which costs something also where nothing is refused.
-            sink.refused.counted(refusal, self._fence)
-            raise
-        finally:
-            sink.give_back(kept)
-
-
-class BoundOnLoop(Generic[Raw]):
-    """A sink as one tenure may use it. Its transactions fail with StaleToken once that tenure has been succeeded."""
-
-    __slots__ = ("_sink", "_term")
-
-    def __init__(self, sink: "LoopSink[Raw]", term: Bound) -> None:
-        self._sink, self._term = sink, term
-
-    def transaction(self, isolation: str = "") -> LoopTransaction[Raw]:
-        """Return a fenced transaction (see ``transaction`` of the sink)."""
-        return LoopTransaction(self._sink, self._term, isolation)
 
 
 class LoopSink(JudgingSink, Generic[Raw]):
@@ -246,9 +199,8 @@ class LoopSink(JudgingSink, Generic[Raw]):
 
     async def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
-        if not self._driver.is_inside(
-            kept.raw
-        ):  # Dropped: who knows what else was done to the session, outside a transaction?
+        if not self._driver.is_inside(kept.raw):
+            # Dropped: who knows what else was done to the session, outside a transaction?
             rule = "must last until its block ends: what was committed inside was not fenced"
             raise ConfigError("transaction", "ended inside", rule)
         failed = None

@@ -215,9 +215,8 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
-        if not self._driver.is_inside(
-            kept.raw
-        ):  # Dropped: who knows what else was done to the session, outside a transaction?
+        if not self._driver.is_inside(kept.raw):
+            # Dropped: who knows what else was done to the session, outside a transaction?
             rule = "must last until its block ends: what was committed inside was not fenced"
             raise ConfigError("transaction", "ended inside", rule)
         failed = None
