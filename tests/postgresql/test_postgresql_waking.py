@@ -89,7 +89,8 @@ async def test_all_elections_of_a_store_share_one_session_and_those_who_wait_one
 async def test_whoever_waits_is_told_by_a_look_where_all_sessions_were_ended(cluster: PostgresCluster) -> None:
     async with from_url(cluster.url) as store, from_url(cluster.url) as waiter:
         for serial in (1, 2):
-            election = token_hex(4)  # Not the same again: news of the last release may come late, and would end this wait.
+            # Not the same again: news of the last release may come late, and would end this wait.
+            election = token_hex(4)
             grant = await wins(store, bid(election, ttl_ns=HOUR_NS))
             wait = await waits(waiter, bid(election))
             waiting = asyncio.create_task(waiter.changed(wait))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenure.errors import ConfigError
+from tenure.errors import ConfigError, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.mysql import MySQLSink
 from tenure.sinks.mysql.schema import variable_of
@@ -146,6 +146,77 @@ def test_there_is_room_for_as_many_as_was_said_and_nobody_overtakes(
         assert order == ["first", "second", "last", "after that"]
 
     asyncio.run(story())
+
+
+def test_a_transaction_is_not_entered_inside_itself_and_may_be_entered_again_afterwards(
+    postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    inside_itself = pytest.raises(ConfigError, match="made anew for each block")
+
+    async def on_loop() -> None:
+        async with PostgresSink(postgresql.url, connections_max=2) as sink, asyncio.timeout(60):
+            transaction = sink.transaction(term)
+            for _ in range(3):  # Begun by itself, and then together with its first statement.
+                async with transaction as connection:
+                    with inside_itself:
+                        await transaction.__aenter__()
+                    await connection.execute("SELECT 1")
+            assert sink._room.value == 2
+            assert len(sink._idle) == 1
+
+    asyncio.run(on_loop())
+    with PsycopgSink(postgresql.url, connections_max=2) as sink:
+        transaction = sink.transaction(term)
+        for _ in range(2):
+            with transaction as connection:
+                with inside_itself:
+                    transaction.__enter__()
+                connection.execute("SELECT 1")
+        assert len(sink._idle) == 1
+
+
+def test_a_transaction_that_could_not_begin_may_be_tried_again(
+    postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    confirming = [False]
+
+    def verify(_: str, __: int) -> bool:
+        return confirming.pop(0) if confirming else True
+
+    async def on_loop() -> None:
+        async with PostgresSink(postgresql.url, verify=verify) as sink:
+            transaction = sink.transaction(term)
+            with pytest.raises(UnverifiedToken):
+                await transaction.__aenter__()
+            async with transaction as connection:
+                await connection.execute("SELECT 1")
+
+    asyncio.run(on_loop())
+    later, confirming[:] = SimpleNamespace(fence=term.fence, token=Token(2)), [False]
+    with PsycopgSink(postgresql.url, verify=verify) as sink:
+        transaction = sink.transaction(later)
+        with pytest.raises(UnverifiedToken):
+            transaction.__enter__()
+        with transaction as connection:
+            connection.execute("SELECT 1")
+
+
+def test_a_thread_opens_a_connection_where_another_has_taken_the_last_one(
+    postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    class TakenBetween(list[Any]):
+        """Whoever looks sees one, and it is gone when they take it."""
+
+        def __len__(self) -> int:
+            return 1
+
+    with PsycopgSink(postgresql.url) as sink:
+        with sink.transaction(term) as earlier:
+            pass
+        vars(sink)["_idle"] = TakenBetween()
+        with sink.transaction(term) as connection:
+            assert connection is not earlier
+        earlier.close()
 
 
 def test_whoever_logs_what_asyncpg_says_is_told_of_the_commit(

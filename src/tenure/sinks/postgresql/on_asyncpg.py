@@ -34,7 +34,11 @@ _LIMIT_AT: Final = {
     "copy_out": 2,
     "copy_in": 5,
 }
-_FAILED: Final = "current transaction is aborted, commands ignored until end of transaction block"
+# As the server would say it; but that would know whether the message which failed has committed what came before.
+_FAILED: Final = (
+    "current transaction is aborted, commands ignored until end of transaction block"
+    " (if the statement that failed had a COMMIT in it, what came before that is committed, and was not fenced)"
+)
 # The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 # RuntimeError: no thread was left to look up the name. The last two: a server that is not quite one, without a version, say.

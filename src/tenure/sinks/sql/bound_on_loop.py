@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Generic
 
 from tenure.sinks.base import Bound
 from tenure.sinks.refusals import REFUSED
+from tenure.sinks.sql.flow import once_at_a_time
 from tenure.sinks.sql.talk import Raw, checked
 
 if TYPE_CHECKING:
@@ -15,18 +16,27 @@ if TYPE_CHECKING:
 class LoopTransaction(Generic[Raw]):
     """One fenced transaction: ``async with``. Made by a sink."""
 
-    __slots__ = ("_fence", "_isolation", "_kept", "_sink", "_token")
+    __slots__ = ("_fence", "_is_entered", "_isolation", "_kept", "_sink", "_token")
 
     def __init__(self, sink: "LoopSink[Raw]", term: Bound, isolation: str) -> None:
         self._sink, self._isolation = sink, isolation
         self._fence, self._token = term.fence, checked(term.fence, term.token)
+        self._is_entered = False
 
     async def __aenter__(self) -> Raw:
+        if self._is_entered:
+            raise once_at_a_time()
         sink = self._sink
         kept = sink.postponed(self._fence, self._token, self._isolation)
+        self._is_entered = True
         if kept is None:
-            with sink.refused.counting(self._fence):
-                kept = await sink.begin(self._fence, self._token, self._isolation)
+            begun = False
+            try:
+                with sink.refused.counting(self._fence):
+                    kept = await sink.begin(self._fence, self._token, self._isolation)
+                begun = True
+            finally:
+                self._is_entered = begun
         self._kept: Kept[Raw] = kept
         return kept.raw
 
@@ -43,6 +53,7 @@ class LoopTransaction(Generic[Raw]):
             sink.refused.counted(refusal, self._fence)
             raise
         finally:
+            self._is_entered = False
             sink.give_back(kept)
 
 

@@ -74,6 +74,13 @@ def check_open(name: str, *, is_closed: bool) -> None:
         raise ConfigError("sink", name, "must not be used after it was closed")
 
 
+def once_at_a_time() -> ConfigError:
+    """Return what whoever enters a transaction within itself is told: both blocks would be given one connection back."""
+    return ConfigError(
+        "transaction", "entered inside itself", "must be made anew for each block: sink.transaction(term)"
+    )
+
+
 class Flow:
     """What a sink says, and what it knows of the fences."""
 

@@ -19,52 +19,12 @@ from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, 
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
+from tenure.sinks.sql.bound_on_thread import BoundOnThread, ThreadTransaction
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import ThreadDriver
 from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open
 from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carried_out, checked
 from tenure.sinks.verifying import confirmed_now
-
-
-class ThreadTransaction(Generic[Raw]):
-    """One fenced transaction: ``with``. Made by a sink."""
-
-    __slots__ = ("_fence", "_isolation", "_kept", "_sink", "_token")
-
-    def __init__(self, sink: "ThreadSink[Raw]", term: Bound, isolation: str) -> None:
-        self._sink, self._isolation = sink, isolation
-        self._fence, self._token = term.fence, checked(term.fence, term.token)
-
-    def __enter__(self) -> Raw:
-        with self._sink.refused.counting(self._fence):
-            self._kept: Kept[Raw] = self._sink.begin(self._fence, self._token, self._isolation)
-        return self._kept.raw
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        sink, kept = self._sink, self._kept
-        try:
-            with sink.refused.counting(self._fence):
-                if error is None:
-                    sink.finish(kept, self._fence, self._token)
-                elif isinstance(error, Exception):  # Not if it is interrupted: then there is no time to be polite.
-                    sink.undo(kept, error, self._fence, self._token)
-        finally:
-            sink.give_back(kept)
-
-
-class BoundOnThread(Generic[Raw]):
-    """A sink as one tenure may use it. Its transactions fail with StaleToken once that tenure has been succeeded."""
-
-    __slots__ = ("_sink", "_term")
-
-    def __init__(self, sink: "ThreadSink[Raw]", term: Bound) -> None:
-        self._sink, self._term = sink, term
-
-    def transaction(self, isolation: str = "") -> ThreadTransaction[Raw]:
-        """Return a fenced transaction (see ``transaction`` of the sink)."""
-        return ThreadTransaction(self._sink, self._term, isolation)
 
 
 class ThreadSink(JudgingSink, Generic[Raw]):
@@ -190,8 +150,8 @@ class ThreadSink(JudgingSink, Generic[Raw]):
     def close(self) -> None:
         """Close the connections that are not in use; the others are closed when they have been used."""
         self._is_closed = True
-        while self._idle:
-            self._driver.close(self._idle.pop().raw)
+        while (kept := self._taken()) is not None:
+            self._driver.close(kept.raw)
 
     def begin(self, fence: str, token: Token, isolation: str) -> Kept[Raw]:
         """Return a connection on which a transaction is open. It must be given back."""
@@ -285,8 +245,9 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         kept: Kept[Raw] | None = None
         done = False
         try:
-            while self._idle:  # One that has died while nobody used it says so when it is used.
-                kept = self._idle.pop()
+            while (
+                kept := self._taken()
+            ) is not None:  # One that has died while nobody used it says so when it is used.
                 kept.is_clean = False
                 if not self._driver.is_usable(kept.raw):
                     self._driver.drop(kept.raw)
@@ -311,6 +272,12 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         finally:
             if not done:
                 self.give_back(kept)
+
+    def _taken(self) -> Kept[Raw] | None:
+        try:  # And not a look first: another thread may take it in between.
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def _open(self, operation: str, until_s: float | None = None) -> Kept[Raw]:
         try:
