@@ -8,7 +8,7 @@ from tenure.errors import StaleToken
 from tenure.model import Token
 from tenure.sinks.zookeeper import ZooKeeperSink
 from tenure.testing.engines import ZooKeeperEnsemble
-from tests.zookeeper.zookeeper_rig import operator
+from tests.zookeeper.zookeeper_rig import latest, operator
 
 pytestmark = pytest.mark.anyio
 
@@ -36,5 +36,5 @@ async def test_a_fence_that_was_made_anew_between_two_looks_is_not_lowered(ensem
             with pytest.raises(StaleToken):
                 await sink.seal("anew", Token(5))
         path = other._path("anew")
-        assert int((await hand.ask(get_data(path)))[0]) == 7
-        assert list(map(int, (await hand.ask(get_children(path)))[0])) == [7]
+        assert int((await latest(hand, get_data(path)))[0]) == 7
+        assert list(map(int, (await latest(hand, get_children(path)))[0])) == [7]

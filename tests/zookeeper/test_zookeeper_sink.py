@@ -23,7 +23,6 @@ from tenure.clients.zookeeper.wire import (
     get_children,
     get_data,
     set_data,
-    sync,
 )
 from tenure.errors import OutcomeUnknown, Refused, StaleToken, Unreachable
 from tenure.model import Token
@@ -32,7 +31,7 @@ from tenure.sinks.zookeeper import ZooKeeperSink
 from tenure.testing import SINK_CONTRACT, check_sink_promise
 from tenure.testing.engines import ZooKeeperEnsemble
 from tests.proxy import Proxy
-from tests.zookeeper.zookeeper_rig import operator
+from tests.zookeeper.zookeeper_rig import latest, operator
 
 pytestmark = pytest.mark.anyio
 
@@ -60,9 +59,8 @@ class ZooKeeperSinkRig:
 
     async def read_all(self, fence: str) -> list[str]:
         async with operator(self.ensemble.url) as session:
-            await session.ask(sync("/"))
             try:
-                names, _ = await session.ask(get_children(self.path(fence)))
+                names, _ = await latest(session, get_children(self.path(fence)))
             except Fault:
                 return []
             return [(await session.ask(get_data(f"{self.path(fence)}/{name}")))[0].decode() for name in sorted(names)]
@@ -103,7 +101,7 @@ async def test_a_callers_own_multi_is_carried_out_as_a_whole_or_not_at_all(newes
         await sink.seal("multi", Token(2))
         with pytest.raises(StaleToken):
             await bound.multi(set_data("/sink-multi/a", b"3"), delete("/sink-multi/b"))
-        assert (await session.ask(get_data("/sink-multi/a")))[0] == b"1"
+        assert (await latest(session, get_data("/sink-multi/a")))[0] == b"1"
         assert (await sink.bind(term("multi", 2)).set("/sink-multi/a", b"4", 0)).version == 1
         await sink.bind(term("multi", 2)).delete("/sink-multi/b")
 
@@ -184,7 +182,7 @@ async def test_a_fence_that_a_user_made_is_closed_to_all_others(newest: ZooKeepe
         )
         for attempt in attempts:
             with pytest.raises(Fault) as refused:
-                await session.ask(attempt)
+                await latest(session, attempt)
             assert refused.value.code == Code.NO_AUTH
         with pytest.raises(Refused, match="the ACL of a node refuses us"):
             await anybody.seal("closed", Token(9))

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
 
 import anyio
 from anyio import to_thread
 
 from tenure.clients.zookeeper import Code, Fault, Session, settings_of
-from tenure.clients.zookeeper.wire import delete, get_children
+from tenure.clients.zookeeper.wire import Request, delete, get_children, sync
 from tenure.clock import BootClock
 from tenure.errors import OutcomeUnknown, Unreachable
 from tenure.model import Bid, Ended, Grant, Holder, Wait
@@ -16,6 +17,8 @@ from tenure.stores.base import Store
 from tenure.stores.zookeeper import ZooKeeperStore, from_url
 from tenure.testing.engines import ZooKeeperEnsemble
 from tests.sharing import TICK_MS
+
+Answer = TypeVar("Answer")
 
 TTL_NS = TICK_MS * 17_500_000  # nearly the longest that such ticks allow, so that a busy machine keeps it
 # Far more than anything takes that is waited for; a machine with all cores busy is ten times slower than an idle one.
@@ -31,6 +34,12 @@ async def operator(url: str) -> AsyncIterator[Session]:
         yield session
     finally:
         await session.close()
+
+
+async def latest(session: Session, request: Request[Answer]) -> Answer:
+    """Ask a session's server once it has caught up: what another session wrote since this one began may be news to it."""
+    await session.ask(sync("/"))
+    return await session.ask(request)
 
 
 async def children_of(url: str, election: str) -> list[str]:
