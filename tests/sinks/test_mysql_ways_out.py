@@ -18,6 +18,7 @@ from tenure.sinks.sql.talk import Trouble
 from tenure.testing.engines import EngineFailed, MariaDbCluster
 from tenure.testing.engines.processes import wait_for
 from tests.sinks.mysql_rig import as_mysql_does, connected, lock_waits
+from tests.sinks.warmed import warm
 
 PATIENCE_S = 60
 
@@ -74,10 +75,7 @@ def test_a_connection_that_was_set_to_autocommit_by_text_is_not_used_again(
             with pytest.raises(StaleToken):
                 async with sink.transaction(old) as connection, connection.cursor() as cursor:
                     await cursor.execute(write(fence))
-            async with other.transaction(new) as first:
-                pass
-            async with other.transaction(new) as second:
-                assert first is second  # One on which nothing was set is kept.
+            assert await warm(other, new) is await warm(other, new)  # One on which nothing was set is kept.
 
     asyncio.run(on_loop())
     assert not written(mariadb, fence)
@@ -203,7 +201,7 @@ def test_a_sealer_that_is_late_ends_no_session_of_its_successor(mariadb: MariaDb
     async def run() -> None:
         async with MySQLSink(mariadb.url) as successor, MySQLSink(mariadb.url, wait_s=3) as late:
             await successor.seal(fence, Token(4))
-            driver, is_there, may_go, has_helped = late._driver, asyncio.Event(), asyncio.Event(), asyncio.Event()
+            driver, is_there, may_go, has_helped = late.driver, asyncio.Event(), asyncio.Event(), asyncio.Event()
             ask, looks = driver.ask, []
             asked_by: dict[Any, list[str]] = {}
 

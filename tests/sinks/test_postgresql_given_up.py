@@ -5,7 +5,6 @@ import gc
 import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import asyncpg
 import pytest
@@ -14,6 +13,7 @@ from tenure.errors import Unreachable
 from tenure.model import Token
 from tenure.sinks.postgresql import PostgresSink
 from tenure.testing.engines import PostgresCluster
+from tests.sinks.warmed import warm
 
 LEVELS = ("read committed", "repeatable read", "serializable")
 
@@ -34,12 +34,6 @@ def without_cycles() -> Iterator[None]:
         gc.enable()
 
 
-async def warm(sink: PostgresSink, term: SimpleNamespace) -> Any:
-    """Have a connection in the pool on which the next transaction begins late, and return it."""
-    async with sink.transaction(term) as connection:
-        return connection
-
-
 @pytest.mark.parametrize("said", ["", "SELECT 1"])
 @pytest.mark.parametrize(("raised", "told"), [(None, Unreachable), (ZeroDivisionError(), ZeroDivisionError)])
 def test_a_block_whose_connection_was_given_up_tells_of_that_or_of_the_callers_own_error(
@@ -47,7 +41,7 @@ def test_a_block_whose_connection_was_given_up_tells_of_that_or_of_the_callers_o
 ) -> None:
     async def story() -> None:
         async with PostgresSink(postgresql.url) as sink:
-            await warm(sink, term)
+            given_up = await warm(sink, term)
             with pytest.raises(told):  # noqa: PT012
                 async with sink.transaction(term) as connection:
                     if said:
@@ -55,7 +49,7 @@ def test_a_block_whose_connection_was_given_up_tells_of_that_or_of_the_callers_o
                     connection.terminate()
                     if raised is not None:
                         raise raised
-            assert await warm(sink, term) is not connection
+            assert await warm(sink, term) is not given_up
 
     asyncio.run(story())
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import pytest
@@ -14,6 +14,7 @@ from tenure.errors import ConfigError, StaleToken
 from tenure.model import Token
 from tenure.sinks.postgresql import PostgresSink
 from tenure.testing.engines import PostgresCluster
+from tests.sinks.warmed import warm
 
 INSERT = "INSERT INTO late VALUES ('{}')"
 RETURNING = "INSERT INTO late VALUES ($1) RETURNING name"
@@ -29,12 +30,6 @@ def fence(postgresql: PostgresCluster, request: pytest.FixtureRequest) -> str:
 
 def written(postgresql: PostgresCluster, fence: str) -> int:
     return int(postgresql.sql(f"SELECT count(*) FROM late WHERE name = '{fence}'"))  # noqa: S608
-
-
-async def warm(sink: PostgresSink, term: SimpleNamespace) -> None:
-    """Have a connection in the pool that was used just now: the next transaction on it begins late."""
-    async with sink.transaction(term):
-        pass
 
 
 async def prepared(connection: Any, name: str) -> None:
@@ -143,72 +138,80 @@ def test_begin_and_the_first_statement_are_one_message(postgresql: PostgresClust
     asyncio.run(run())
 
 
-async def made_coroutine(connection: Any, name: str) -> AsyncIterator[None]:
-    await connection.execute("SELECT 1")
-    later = connection.execute(INSERT.format(name))
-    yield
-    yield
-    await later
+async def said_later(connection: Any, name: str) -> Callable[[], Awaitable[Any]]:
+    return lambda: connection.execute(INSERT.format(name))
 
 
-async def made_transaction(connection: Any, name: str) -> AsyncIterator[None]:
-    await connection.execute("SELECT 1")
-    later = connection.transaction()
-    yield
-    yield
-    async with later:
-        await connection.execute(INSERT.format(name))
+async def made_coroutine(connection: Any, name: str) -> Callable[[], Awaitable[Any]]:
+    later = [connection.execute(INSERT.format(name)), connection.fetch(RETURNING, name)]
+    return later.pop
 
 
-async def made_statement(connection: Any, name: str) -> AsyncIterator[None]:
+async def made_transaction(connection: Any, name: str) -> Callable[[], Awaitable[Any]]:  # noqa: ARG001
+    return cast("Callable[[], Awaitable[Any]]", connection.transaction().start)
+
+
+async def made_statement(connection: Any, name: str) -> Callable[[], Awaitable[Any]]:
     later = await connection.prepare(RETURNING)
-    yield
-    yield
-    await later.executemany([(name,)])
+    return lambda: later.executemany([(name,)])
 
 
-async def made_cursor(connection: Any, name: str) -> AsyncIterator[None]:
-    await connection.execute("SELECT 1")
+async def made_cursor(connection: Any, name: str) -> Callable[[], Awaitable[Any]]:
     later = connection.cursor(RETURNING, name)
-    yield
-    yield
-    assert [row async for row in later] != []
+    return lambda: anext(aiter(later))
 
 
-async def made_and_asked_between(connection: Any, name: str) -> AsyncIterator[None]:
-    """Outside a transaction a cursor prepares its statement, and goes no further."""
-    await connection.execute("SELECT 1")
-    later = aiter(connection.cursor(RETURNING, name))
-    yield
-    with pytest.raises(asyncpg.NoActiveSQLTransactionError):
-        await anext(later)
-    yield
-    await anext(later)
+async def begun_cursor(connection: Any, name: str) -> Callable[[], Awaitable[Any]]:
+    later = await connection.cursor(RETURNING, name)
+    return lambda: cast("Awaitable[Any]", later.fetch(1))
 
 
-STORIES = [made_coroutine, made_transaction, made_statement, made_cursor, made_and_asked_between]
+STORIES = [said_later, made_coroutine, made_transaction, made_statement, made_cursor, begun_cursor]
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_what_was_made_in_an_earlier_transaction_is_inside_the_one_it_is_used_in(
-    story: Callable[[Any, str], AsyncIterator[None]], postgresql: PostgresCluster, fence: str
+def test_what_a_transaction_was_given_or_has_made_says_nothing_after_it(
+    story: Callable[[Any, str], Awaitable[Callable[[], Awaitable[Any]]]], postgresql: PostgresCluster, fence: str
+) -> None:
+    term, successor = (SimpleNamespace(fence=fence, token=token) for token in (1, 2))
+
+    async def run() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            await sink.seal(fence, Token(1))
+            raw = await warm(sink, term)
+            async with sink.transaction(term) as connection:
+                later = await story(connection, fence)
+            await sink.seal(fence, Token(2))
+            with pytest.raises((ConfigError, asyncpg.InterfaceError)):
+                await later()
+            assert await warm(sink, successor) is raw
+            async with sink.transaction(successor) as connection:
+                with pytest.raises((ConfigError, asyncpg.InterfaceError)):
+                    await later()
+                await connection.execute(INSERT.format(fence))
+            assert await warm(sink, successor) is raw
+
+    asyncio.run(run())
+    assert written(postgresql, fence) == 1
+
+
+def test_a_task_that_starts_when_its_transaction_was_given_up_writes_nothing(
+    postgresql: PostgresCluster, fence: str
 ) -> None:
     term = SimpleNamespace(fence=fence, token=1)
 
     async def run() -> None:
-        async with PostgresSink(postgresql.url) as sink, PostgresSink(postgresql.url) as successor:
+        async with PostgresSink(postgresql.url, connections_max=1) as sink:
             await sink.seal(fence, Token(1))
-            await warm(sink, term)
-            async with sink.transaction(term) as earlier:
-                steps = story(earlier, fence)
-                await anext(steps)
-            await successor.seal(fence, Token(2))
-            await anext(steps)
-            with pytest.raises(StaleToken):  # noqa: PT012
+            raw = await warm(sink, term)
+            with pytest.raises(KeyError):  # noqa: PT012
                 async with sink.transaction(term) as connection:
-                    assert connection is earlier
-                    async for _ in steps:
-                        pass
+                    late = asyncio.ensure_future(connection.execute(INSERT.format(fence)))
+                    raise KeyError  # Nothing was said, so there is nothing to be rolled back, and nothing is waited for.
+            async with sink.transaction(term):
+                with pytest.raises(ConfigError, match="inside its block only"):
+                    await late
+            assert await warm(sink, term) is raw
 
     asyncio.run(run())
     assert written(postgresql, fence) == 0
@@ -222,11 +225,9 @@ def test_a_connection_on_which_something_was_begun_between_is_not_given_out(
     async def run() -> None:
         async with PostgresSink(postgresql.url) as sink:
             await sink.seal(fence, Token(1))
-            async with sink.transaction(term) as earlier:
-                stray = earlier.transaction()
-            await stray.start()
-            async with sink.transaction(term) as connection:
-                assert connection is not earlier
+            raw = await warm(sink, term)
+            await raw.transaction().start()
+            assert await warm(sink, term) is not raw
 
     asyncio.run(run())
 

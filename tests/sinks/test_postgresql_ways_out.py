@@ -247,20 +247,20 @@ def test_a_seal_of_a_frozen_server_has_an_end(
 
     async def run() -> None:
         sink = kind(postgresql.url, wait_s=0.2)
-        ask = sink._driver.ask
+        ask = sink.driver.ask
 
         def freezing(raw: Any, due: Any) -> Any:
             if "admit" in due.sql:
                 node.pause()
             return ask(raw, due)
 
-        vars(sink._driver)["ask"] = freezing
+        vars(sink.driver)["ask"] = freezing
         try:
             with pytest.raises(OutcomeUnknown, match="no answer in time"):
                 await asyncio.wait_for(sink.seal(fence, Token(1)), 60)
         finally:
             node.resume()
-        vars(sink._driver)["ask"] = ask
+        vars(sink.driver)["ask"] = ask
         await sink.seal(fence, Token(2))
         if kind is PsycopgSink:
             sink.close()

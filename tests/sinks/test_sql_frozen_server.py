@@ -133,13 +133,14 @@ def test_a_first_statement_ends_when_its_caller_wants_though_begin_is_sent_befor
     async def run() -> None:
         async with asyncio.timeout(PATIENCE_S), PostgresSink(postgresql.url) as sink:
             await sink.seal(fence, Token(1))
-            async with sink.transaction(term) as earlier:
+            async with sink.transaction(term) as connection:
                 if is_known:
-                    await WAYS[way](earlier)
+                    await WAYS[way](connection)
+            earlier = sink._idle[-1].raw
             began = time.monotonic()
             with frozen(postgresql.nodes[0]), pytest.raises(TimeoutError):  # noqa: PT012
                 async with sink.transaction(term) as connection:
-                    assert connection is earlier  # It begins with its first statement.
+                    assert connection._con is earlier  # It begins with its first statement.
                     with pytest.raises(TimeoutError):
                         await WAYS[way](connection)
                     raise TimeoutError

@@ -14,7 +14,7 @@ from tenure.errors import Unreachable
 from tenure.model import Token
 from tenure.sinks.mysql import MySQLSink, PyMySQLSink
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink
-from tenure.sinks.postgresql.on_asyncpg import FencedConnection
+from tenure.sinks.postgresql.fenced_asyncpg import FencedConnection
 from tests.clients.test_no_thread import NONE_LEFT, NoThreads
 from tests.postgresql.test_postgresql_access import talker
 from tests.postgresql.test_postgresql_odd import ODD, swept

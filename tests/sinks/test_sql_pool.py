@@ -13,6 +13,7 @@ from tenure.sinks.mysql.schema import variable_of
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink
 from tenure.sinks.postgresql.dialect import setting_of
 from tenure.testing.engines import MariaDbCluster, PostgresCluster
+from tests.sinks.warmed import warm
 
 # Each after each other, and after itself.
 LEVELS = ("", "", "repeatable read", "repeatable read", "", "serializable", "read committed", "repeatable read", "")
@@ -21,12 +22,6 @@ LEVELS = ("", "", "repeatable read", "repeatable read", "", "serializable", "rea
 @pytest.fixture
 def term(request: pytest.FixtureRequest) -> SimpleNamespace:
     return SimpleNamespace(fence=str(request.node.name), token=Token(1))
-
-
-async def warm(sink: Any, term: SimpleNamespace) -> Any:
-    """Have a connection in the pool that was used just now, and return it."""
-    async with sink.transaction(term) as connection:
-        return connection
 
 
 def test_each_transaction_has_the_level_and_shows_the_token_that_it_was_asked_for(
@@ -42,10 +37,10 @@ def test_each_transaction_has_the_level_and_shows_the_token_that_it_was_asked_fo
                 for number, level in enumerate(LEVELS):
                     bound = SimpleNamespace(fence=term.fence, token=Token(token))
                     async with sink.transaction(bound, level) as connection:
-                        used.add(connection)
                         assert await connection.fetchval(shows) == f"{level or 'read committed'} {token}"
+                    used.add(sink._idle[-1].raw)
                     if number % 2:
-                        await warm(sink, other)
+                        used.add(await warm(sink, other))
             assert len(used) == 1
 
     asyncio.run(story())
@@ -102,11 +97,13 @@ def test_a_connection_on_which_something_was_begun_between_is_not_given_out_by_p
 
     asyncio.run(on_loop())
     with PsycopgSink(postgresql.url) as sink:
-        with sink.transaction(term) as earlier:
+        with sink.transaction(term):
             pass
+        earlier = sink._idle[-1].raw
         earlier.execute("BEGIN")
-        with sink.transaction(term) as connection:
-            assert connection is not earlier
+        with sink.transaction(term):
+            pass
+        assert sink._idle[-1].raw is not earlier
         assert earlier.closed
 
 
@@ -211,11 +208,12 @@ def test_a_thread_opens_a_connection_where_another_has_taken_the_last_one(
             return 1
 
     with PsycopgSink(postgresql.url) as sink:
-        with sink.transaction(term) as earlier:
+        with sink.transaction(term):
             pass
+        earlier = sink._idle[0].raw
         vars(sink)["_idle"] = TakenBetween()
         with sink.transaction(term) as connection:
-            assert connection is not earlier
+            assert connection.pgconn is not earlier.pgconn
         earlier.close()
 
 
@@ -242,13 +240,13 @@ def test_on_mariadb_a_token_that_was_shown_is_not_shown_again(mariadb: MariaDbCl
         async with MySQLSink(mariadb.url) as sink:
             await sink.seal(term.fence, term.token)
             await warm(sink, term)
-            ask = sink._driver.ask
+            ask = sink.driver.ask
 
             def noting(raw: Any, due: Any) -> Any:
                 said.append(due.sql.partition(" ")[0])
                 return ask(raw, due)
 
-            vars(sink._driver)["ask"] = noting
+            vars(sink.driver)["ask"] = noting
             for _ in range(3):
                 await warm(sink, term)
 

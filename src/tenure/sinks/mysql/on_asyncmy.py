@@ -10,6 +10,7 @@ from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
 from tenure.sinks.mysql.trouble import ODD, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.lending import end, lend, used_late
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
@@ -20,6 +21,7 @@ class FencedConnection(Connection):
     """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not."""
 
     is_given_out = False
+    _result: Any
 
     async def commit(self) -> None:
         """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
@@ -40,6 +42,31 @@ class FencedConnection(Connection):
         if self.is_given_out:
             raise ConfigError("transaction", "autocommit", _RULE)
         await super().autocommit(value)  # type: ignore[no-untyped-call]
+
+    async def _acquire_cached_statement(self, query: str, count: int) -> Any:
+        """Return a statement that speaks through this very object: it may have been prepared in an earlier block."""
+        statement = await super()._acquire_cached_statement(query, count)  # type: ignore[misc]
+        if statement is not None:
+            statement._connection = self  # noqa: SLF001
+        return statement
+
+
+class _Over(FencedConnection):
+    """See ``lending``. All that asyncmy says and hears goes through these, but for what closes."""
+
+    def _write_bytes(self, *_: Any) -> None:
+        raise used_late()
+
+    async def _read_bytes(self, *_: Any) -> Any:
+        raise used_late()
+
+    _fill_buffer = connect = _read_bytes
+
+    def close(self) -> None:
+        pass  # It is not its own any more.
+
+    async def ensure_closed(self) -> None:
+        pass
 
 
 class AsyncmyDriver:
@@ -63,6 +90,19 @@ class AsyncmyDriver:
 
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         return await said(raw, ask)
+
+    def lend(self, raw: FencedConnection) -> FencedConnection:
+        return lend(raw)
+
+    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
+        end(lent, _Over)
+        # What is left of it, for whoever uses the connection next.
+        if raw._result is not None and raw._result.connection is lent:  # noqa: SLF001
+            raw._result.connection = raw  # noqa: SLF001
+        for statement in (
+            vars(raw).get("_stmt_cache", {}).values()
+        ):  # Later versions have it.
+            statement._connection = raw  # noqa: SLF001
 
     def postpone(self, raw: FencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
         # What there is to say is no BEGIN: that comes with the first statement by itself.

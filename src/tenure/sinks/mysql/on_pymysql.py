@@ -11,6 +11,7 @@ from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
 from tenure.sinks.mysql.trouble import ODD, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
+from tenure.sinks.sql.lending import end, lend, used_late
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
@@ -45,6 +46,24 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
         super().autocommit(value)
 
 
+class _Over(FencedConnection):
+    """See ``lending``. All that PyMySQL says and hears goes through these, but for what closes."""
+
+    def _write_bytes(self, *_: Any) -> None:
+        raise used_late()
+
+    def _read_bytes(self, *_: Any) -> bytes:
+        raise used_late()
+
+    def connect(self, *_: Any) -> None:
+        raise used_late()
+
+    def close(self) -> None:
+        pass  # It is not its own any more.
+
+    _force_close = __del__ = close
+
+
 class PyMySQLDriver:
     """See ``ThreadDriver``."""
 
@@ -69,6 +88,15 @@ class PyMySQLDriver:
         if raw.until_s is not None:
             raw._read_timeout = max(raw.until_s - time.monotonic(), _LEAST_S)  # noqa: SLF001  (it has no other way)
         return said(raw, ask)
+
+    def lend(self, raw: FencedConnection) -> FencedConnection:
+        return lend(raw)
+
+    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
+        end(lent, _Over)
+        result = raw._result  # noqa: SLF001
+        if result is not None and result.connection is lent:  # Rows that nobody has read yet.
+            result.connection = raw
 
     def limit(self, raw: FencedConnection, until_s: float | None) -> None:
         raw.until_s = until_s

@@ -12,6 +12,7 @@ from psycopg.rows import tuple_row
 from tenure.errors import ConfigError
 from tenure.sinks.sql.address import UNREADABLE, address_of
 from tenure.sinks.sql.flow import NO_ANSWER
+from tenure.sinks.sql.lending import end, lend, used_late
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
 _OPEN_S: Final = 10
@@ -42,6 +43,21 @@ class FencedConnection(psycopg.Connection[Any]):
         raise ConfigError("transaction", "rollback", _RULE)
 
 
+class _Over(FencedConnection):
+    """See ``lending``. All that psycopg says goes through ``wait``, but for what cancels and what closes."""
+
+    def wait(self, *_: Any, **__: Any) -> Any:
+        raise used_late()
+
+    cancel = cancel_safe = wait
+
+    def close(self) -> None:
+        pass  # It is not its own any more.
+
+    def __del__(self, *_: Any) -> None:
+        pass  # Nor is it left open by it.
+
+
 class AsyncFencedConnection(psycopg.AsyncConnection[Any]):
     """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
 
@@ -54,6 +70,24 @@ class AsyncFencedConnection(psycopg.AsyncConnection[Any]):
     async def rollback(self) -> None:
         """Refuse: an error rolls back."""
         raise ConfigError("transaction", "rollback", _RULE)
+
+
+class _AsyncOver(AsyncFencedConnection):
+    """See ``lending``, and ``_Over``."""
+
+    async def wait(self, *_: Any, **__: Any) -> Any:
+        raise used_late()
+
+    cancel_safe = wait
+
+    def cancel(self) -> None:
+        raise used_late()
+
+    async def close(self) -> None:
+        pass
+
+    def __del__(self, *_: Any) -> None:
+        pass
 
 
 class _Psycopg:
@@ -116,6 +150,12 @@ class PsycopgDriver(_Psycopg):
         except psycopg.Error as error:
             raise _told(error) from error
 
+    def lend(self, raw: FencedConnection) -> FencedConnection:
+        return lend(raw)
+
+    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:  # noqa: ARG002
+        end(lent, _Over)
+
     def limit(self, raw: FencedConnection, until_s: float | None) -> None:
         raw.until_s = until_s
 
@@ -150,6 +190,12 @@ class AsyncPsycopgDriver(_Psycopg):
             return await cursor.fetchall() if ask.parameters and cursor.description else []
         except psycopg.Error as error:
             raise _told(error) from error
+
+    def lend(self, raw: AsyncFencedConnection) -> AsyncFencedConnection:
+        return lend(raw)
+
+    def end(self, raw: AsyncFencedConnection, lent: AsyncFencedConnection) -> None:  # noqa: ARG002
+        end(lent, _AsyncOver)
 
     def postpone(self, raw: AsyncFencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
         return False

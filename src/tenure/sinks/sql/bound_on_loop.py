@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class LoopTransaction(Generic[Raw]):
     """One fenced transaction: ``async with``. Made by a sink."""
 
-    __slots__ = ("_fence", "_is_entered", "_isolation", "_kept", "_sink", "_token")
+    __slots__ = ("_fence", "_is_entered", "_isolation", "_kept", "_lent", "_sink", "_token")
 
     def __init__(self, sink: "LoopSink[Raw]", term: Bound, isolation: str) -> None:
         self._sink, self._isolation = sink, isolation
@@ -38,12 +38,14 @@ class LoopTransaction(Generic[Raw]):
             finally:
                 self._is_entered = begun
         self._kept: Kept[Raw] = kept
-        return kept.raw
+        self._lent: Raw = sink.driver.lend(kept.raw)
+        return self._lent
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         sink, kept = self._sink, self._kept
+        sink.driver.end(kept.raw, self._lent)
         try:
             if error is None:
                 await sink.finish(kept, self._fence, self._token)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class ThreadTransaction(Generic[Raw]):
     """One fenced transaction: ``with``. Made by a sink."""
 
-    __slots__ = ("_fence", "_is_entered", "_isolation", "_kept", "_sink", "_token")
+    __slots__ = ("_fence", "_is_entered", "_isolation", "_kept", "_lent", "_sink", "_token")
 
     def __init__(self, sink: "ThreadSink[Raw]", term: Bound, isolation: str) -> None:
         self._sink, self._isolation = sink, isolation
@@ -33,12 +33,14 @@ class ThreadTransaction(Generic[Raw]):
             begun = True
         finally:
             self._is_entered = begun
-        return self._kept.raw
+        self._lent: Raw = self._sink.driver.lend(self._kept.raw)
+        return self._lent
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         sink, kept = self._sink, self._kept
+        sink.driver.end(kept.raw, self._lent)
         try:
             with sink.refused.counting(self._fence):
                 if error is None:

@@ -25,6 +25,14 @@ class LoopDriver(Protocol[Raw]):
         """
         ...
 
+    def lend(self, raw: Raw) -> Raw:
+        """Return what a block is given of it (see ``lending``)."""
+        ...
+
+    def end(self, raw: Raw, lent: Raw) -> None:
+        """Have what a block was given of it say nothing any more. Whatever is said next is the sink's."""
+        ...
+
     def is_own(self, raw: Raw) -> bool:
         """Say whether its session is ours alone, and no pooler shares it with others."""
         ...
@@ -69,6 +77,14 @@ class ThreadDriver(Protocol[Raw]):
 
     def limit(self, raw: Raw, until_s: float | None) -> None:
         """Have whatever is asked fail if it was not answered by then, on ``time.monotonic``; None: wait, as the caller has set it."""
+        ...
+
+    def lend(self, raw: Raw) -> Raw:
+        """Return what a block is given of it (see ``lending``)."""
+        ...
+
+    def end(self, raw: Raw, lent: Raw) -> None:
+        """Have what a block was given of it say nothing any more. Whatever is said next is the sink's."""
         ...
 
     def is_own(self, raw: Raw) -> bool:

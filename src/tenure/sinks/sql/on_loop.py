@@ -36,7 +36,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
     ) -> None:
         super().__init__(verify)
         self.name = driver.address
-        self._flow, self._driver = Flow(dialect, limits), driver
+        self._flow, self.driver = Flow(dialect, limits), driver
         self._room = Semaphore(connections_max, fast_acquire=True)
         self._idle: list[Kept[Raw]] = []
         self._is_closed = False
@@ -95,7 +95,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
         try:
             await self._say(kept, "seal", self._flow.seal(fence, token, may_raise=may_raise))
         finally:
-            self._driver.drop(kept.raw)
+            self.driver.drop(kept.raw)
 
     async def _end_blockers(self, fence: str) -> None:
         with suppress(StoreError, Trouble):  # If it may not do so, the seal says that it has waited in vain.
@@ -103,7 +103,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
             try:
                 await self._talk(kept, self._flow.dialect.end_blockers(fence))
             finally:
-                self._driver.drop(kept.raw)
+                self.driver.drop(kept.raw)
 
     async def admit(self, fence: str, token: int, *, known_only: bool = False) -> None:
         """Raise the fence to ``token``, for services and workers that keep their mark here (see ``AsyncMark``).
@@ -154,8 +154,8 @@ class LoopSink(JudgingSink, Generic[Raw]):
         """Close the connections that are not in use; the others are closed when they have been used."""
         self._is_closed = True
         while self._idle:
-            await self._driver.close(self._idle.pop().raw)
-        await self._driver.settle()
+            await self.driver.close(self._idle.pop().raw)
+        await self.driver.settle()
 
     async def begin(self, fence: str, token: Token, isolation: str) -> Kept[Raw]:
         """Return a connection on which a transaction is open. It must be given back."""
@@ -190,7 +190,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
         idle_s = time.monotonic() - kept.used_at_s
         if idle_s > _FRESH_S:
             return None
-        if not self._driver.postpone(kept.raw, self._flow.beginning(kept, fence, token, isolation), idle_s):
+        if not self.driver.postpone(kept.raw, self._flow.beginning(kept, fence, token, isolation), idle_s):
             return None
         self._room.acquire_nowait()
         self._idle.pop()
@@ -199,7 +199,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
 
     async def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
-        if not self._driver.is_inside(kept.raw):
+        if not self.driver.is_inside(kept.raw):
             # Dropped: who knows what else was done to the session, outside a transaction?
             rule = "must last until its block ends: what was committed inside was not fenced"
             raise ConfigError("transaction", "ended inside", rule)
@@ -207,7 +207,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
         if kept.ends_by is not None:
             # By itself and not in a talk: with every transaction, that takes longer than all else that there is to decide.
             try:
-                await self._driver.ask(kept.raw, kept.ends_by)
+                await self.driver.ask(kept.raw, kept.ends_by)
             except Trouble as trouble:
                 failed = trouble
             else:
@@ -233,12 +233,12 @@ class LoopSink(JudgingSink, Generic[Raw]):
 
     async def undo(self, kept: Kept[Raw], error: Exception, fence: str, token: Token) -> None:
         """Roll back. Raises StaleToken if that is what the error comes down to."""
-        trouble = error if isinstance(error, Trouble) else self._driver.trouble(error)
+        trouble = error if isinstance(error, Trouble) else self.driver.trouble(error)
         refusal = None
         with suppress(Trouble):  # Of a connection that is gone, and the transaction with it.
             if trouble is not None:
                 refusal = await self._talk(kept, self._flow.explain(trouble, fence, token))
-            if self._driver.is_inside(kept.raw):
+            if self.driver.is_inside(kept.raw):
                 await self._roll_back(kept)
         if refusal is not None:
             raise refusal from error
@@ -265,15 +265,15 @@ class LoopSink(JudgingSink, Generic[Raw]):
             while self._idle:  # One that has died while nobody used it says so when it is used.
                 kept = self._idle.pop()
                 kept.is_clean = False
-                if not self._driver.is_usable(kept.raw):
-                    self._driver.drop(kept.raw)
+                if not self.driver.is_usable(kept.raw):
+                    self.driver.drop(kept.raw)
                     continue
                 try:
                     answer = await self._talk(kept, talk(kept))
                 except Trouble as trouble:
                     if trouble.code and not self._flow.dialect.is_ended(trouble):
                         raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
-                    self._driver.drop(kept.raw)
+                    self.driver.drop(kept.raw)
                     continue
                 done = True
                 return kept, answer
@@ -288,8 +288,8 @@ class LoopSink(JudgingSink, Generic[Raw]):
 
     async def _open(self, operation: str) -> Kept[Raw]:
         try:
-            raw = await self._driver.open()
-            kept = Kept(raw, is_own=self._driver.is_own(raw))
+            raw = await self.driver.open()
+            kept = Kept(raw, is_own=self.driver.is_own(raw))
         except Trouble as trouble:
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
         told = False
@@ -298,7 +298,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
             told = True
         finally:
             if not told:
-                self._driver.drop(kept.raw)
+                self.driver.drop(kept.raw)
         return kept
 
     async def _say(self, kept: Kept[Raw], operation: str, talk: Talk[T]) -> T:
@@ -308,7 +308,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
 
     def _talk(self, kept: Kept[Raw], talk: Talk[T]) -> Awaitable[T]:
-        return carry_out(self._driver.ask, kept.raw, talk)
+        return carry_out(self.driver.ask, kept.raw, talk)
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
         """Keep a connection for the next one. Whether that can use it is seen then."""
@@ -316,7 +316,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
         if kept is None:
             return
         if self._is_closed or not kept.is_clean:
-            self._driver.drop(kept.raw)
+            self.driver.drop(kept.raw)
         else:
             kept.used_at_s = time.monotonic()
             self._idle.append(kept)

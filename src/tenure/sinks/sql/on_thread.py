@@ -37,7 +37,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
     ) -> None:
         super().__init__(verify)
         self.name = driver.address
-        self._flow, self._driver = Flow(dialect, limits), driver
+        self._flow, self.driver = Flow(dialect, limits), driver
         self._room = Semaphore(connections_max)
         self._idle: list[Kept[Raw]] = []
         self._is_closed = False
@@ -95,7 +95,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             self._say(kept, "seal", self._flow.seal(fence, token, may_raise=may_raise))
         finally:
             helper.cancel()
-            self._driver.drop(kept.raw)
+            self.driver.drop(kept.raw)
 
     def _end_blockers(self, fence: str) -> None:
         with suppress(StoreError, Trouble):  # If it may not do so, the seal says that it has waited in vain.
@@ -104,7 +104,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             try:
                 self._talk(kept, self._flow.dialect.end_blockers(fence))
             finally:
-                self._driver.drop(kept.raw)
+                self.driver.drop(kept.raw)
 
     def admit(self, fence: str, token: int, *, known_only: bool = False) -> None:
         """Raise the fence to ``token``, for services and workers that keep their mark here (see ``Mark``).
@@ -122,7 +122,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         checked(fence, 1)
         until_s = time.monotonic() + self._flow.limits.answer_s
         kept, highest = self._on_any("read", lambda _: self._flow.highest(fence), until_s)
-        self._driver.limit(kept.raw, None)
+        self.driver.limit(kept.raw, None)
         return self._freed(kept, highest)
 
     def set_up(self) -> None:
@@ -151,7 +151,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         """Close the connections that are not in use; the others are closed when they have been used."""
         self._is_closed = True
         while (kept := self._taken()) is not None:
-            self._driver.close(kept.raw)
+            self.driver.close(kept.raw)
 
     def begin(self, fence: str, token: Token, isolation: str) -> Kept[Raw]:
         """Return a connection on which a transaction is open. It must be given back."""
@@ -175,7 +175,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
         """Check the token and commit."""
-        if not self._driver.is_inside(kept.raw):
+        if not self.driver.is_inside(kept.raw):
             # Dropped: who knows what else was done to the session, outside a transaction?
             rule = "must last until its block ends: what was committed inside was not fenced"
             raise ConfigError("transaction", "ended inside", rule)
@@ -183,7 +183,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         if kept.ends_by is not None:
             # By itself and not in a talk: with every transaction, that takes longer than all else that there is to decide.
             try:
-                self._driver.ask(kept.raw, kept.ends_by)
+                self.driver.ask(kept.raw, kept.ends_by)
             except Trouble as trouble:
                 failed = trouble
             else:
@@ -209,12 +209,12 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def undo(self, kept: Kept[Raw], error: Exception, fence: str, token: Token) -> None:
         """Roll back. Raises StaleToken if that is what the error comes down to."""
-        trouble = error if isinstance(error, Trouble) else self._driver.trouble(error)
+        trouble = error if isinstance(error, Trouble) else self.driver.trouble(error)
         refusal = None
         with suppress(Trouble):  # Of a connection that is gone, and the transaction with it.
             if trouble is not None:
                 refusal = self._talk(kept, self._flow.explain(trouble, fence, token))
-            if self._driver.is_inside(kept.raw):
+            if self.driver.is_inside(kept.raw):
                 self._roll_back(kept)
         if refusal is not None:
             raise refusal from error
@@ -249,10 +249,10 @@ class ThreadSink(JudgingSink, Generic[Raw]):
                 kept := self._taken()
             ) is not None:  # One that has died while nobody used it says so when it is used.
                 kept.is_clean = False
-                if not self._driver.is_usable(kept.raw):
-                    self._driver.drop(kept.raw)
+                if not self.driver.is_usable(kept.raw):
+                    self.driver.drop(kept.raw)
                     continue
-                self._driver.limit(kept.raw, until_s)
+                self.driver.limit(kept.raw, until_s)
                 try:
                     answer = self._talk(kept, talk(kept))
                 except Trouble as trouble:
@@ -260,7 +260,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
                         raise Unreachable(self.name, operation, NO_ANSWER) from trouble.__cause__
                     if trouble.code and not self._flow.dialect.is_ended(trouble):
                         raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
-                    self._driver.drop(kept.raw)
+                    self.driver.drop(kept.raw)
                     continue
                 done = True
                 return kept, answer
@@ -281,9 +281,9 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def _open(self, operation: str, until_s: float | None = None) -> Kept[Raw]:
         try:
-            raw = self._driver.open()
-            self._driver.limit(raw, until_s)
-            kept = Kept(raw, is_own=self._driver.is_own(raw))
+            raw = self.driver.open()
+            self.driver.limit(raw, until_s)
+            kept = Kept(raw, is_own=self.driver.is_own(raw))
         except Trouble as trouble:
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
         told = False
@@ -292,7 +292,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             told = True
         finally:
             if not told:
-                self._driver.drop(kept.raw)
+                self.driver.drop(kept.raw)
         return kept
 
     def _say(self, kept: Kept[Raw], operation: str, talk: Talk[T]) -> T:
@@ -302,7 +302,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
             raise self._flow.dialect.failure(self.name, operation, trouble) from trouble.__cause__
 
     def _talk(self, kept: Kept[Raw], talk: Talk[T]) -> T:
-        return carried_out(self._driver.ask, kept.raw, talk)
+        return carried_out(self.driver.ask, kept.raw, talk)
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
         """Keep a connection for the next one. Whether that can use it is seen then."""
@@ -310,6 +310,6 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         if kept is None:
             return
         if self._is_closed or not kept.is_clean:
-            self._driver.drop(kept.raw)
+            self.driver.drop(kept.raw)
         else:
             self._idle.append(kept)
