@@ -40,7 +40,8 @@ from tenure.model import Token
 from tenure.sinks import MySQLSink, PostgresSink
 from tenure.sinks.mysql import present_sql
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.postgresql.dialect import PostgresDialect, setting_of
+from tenure.sinks.postgresql.dialect import PostgresDialect
+from tenure.sinks.postgresql.schema import setting_of
 from tenure.sinks.sql.dialect import Opening
 from tenure.testing.engines import MariaDbCluster, MissingEngine, PostgresCluster
 from tenure.testing.engines.cluster import Cluster

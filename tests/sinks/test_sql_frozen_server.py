@@ -5,6 +5,7 @@ import io
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -149,3 +150,33 @@ def test_a_first_statement_ends_when_its_caller_wants_though_begin_is_sent_befor
                 await WAYS[way](connection)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", [PsycopgSink, PyMySQLSink], ids=lambda kind: kind.__name__)
+def test_a_thread_whose_block_fails_while_the_server_is_frozen_is_not_kept(
+    kind: Any, postgresql: PostgresCluster, mariadb: MariaDbCluster
+) -> None:
+    server: Any = mariadb if kind is PyMySQLSink else postgresql
+    term = SimpleNamespace(fence=f"frozen/rollback/{kind.__name__}", token=1)
+    told: list[BaseException] = []
+
+    def fail(sink: Any, is_inside: Event, may_fail: Event) -> None:
+        with pytest.raises(ZeroDivisionError) as error, sink.transaction(term) as connection:  # noqa: PT012
+            connection.cursor().execute("SELECT 1")
+            is_inside.set()
+            may_fail.wait(PATIENCE_S)
+            raise ZeroDivisionError
+        told.append(error.value)
+
+    with kind(server.url, connections_max=1) as sink:
+        sink.admit(term.fence, 1)
+        is_inside, may_fail = Event(), Event()
+        thread = Thread(target=fail, args=(sink, is_inside, may_fail))
+        thread.start()
+        assert is_inside.wait(PATIENCE_S)
+        with frozen(server.nodes[0]):
+            may_fail.set()
+            thread.join(PATIENCE_S)
+            assert len(told) == 1
+        with sink.transaction(term) as connection:  # There is room, and a connection that nothing was left on.
+            connection.cursor().execute("SELECT 1")

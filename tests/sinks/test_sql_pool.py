@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tenure.errors import ConfigError, UnverifiedToken
+from tenure.errors import ConfigError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.mysql import MySQLSink
 from tenure.sinks.mysql.schema import variable_of
 from tenure.sinks.postgresql import AsyncPsycopgSink, PostgresSink, PsycopgSink
-from tenure.sinks.postgresql.dialect import setting_of
+from tenure.sinks.postgresql.schema import setting_of
 from tenure.testing.engines import MariaDbCluster, PostgresCluster
 from tests.sinks.warmed import warm
 
@@ -252,3 +252,17 @@ def test_on_mariadb_a_token_that_was_shown_is_not_shown_again(mariadb: MariaDbCl
 
     asyncio.run(story())
     assert said == ["EXECUTE"] * 3
+
+
+@pytest.mark.parametrize("kind", [AsyncPsycopgSink, MySQLSink], ids=lambda kind: kind.__name__)
+def test_a_commit_that_cannot_have_been_sent_is_not_said_to_be_unknown(
+    kind: Any, postgresql: PostgresCluster, mariadb: MariaDbCluster, term: SimpleNamespace
+) -> None:
+    async def on_loop() -> None:
+        async with kind(mariadb.url if kind is MySQLSink else postgresql.url) as sink:
+            await sink.seal(term.fence, term.token)
+            with pytest.raises(Unreachable):
+                async with sink.transaction(term) as connection:
+                    await (connection.ensure_closed if kind is MySQLSink else connection.close)()
+
+    asyncio.run(on_loop())

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from asyncmy.connection import Connection
 from asyncmy.cursors import Cursor
-from asyncmy.errors import MySQLError
+from asyncmy.errors import InterfaceError, MySQLError
 
 from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.mysql.trouble import ODD, odd_answer, trouble_from
+from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.lending import end, lend, used_late
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
@@ -18,10 +18,16 @@ _RULE: Final = "must not be used inside: what came before would not be fenced"
 
 
 class FencedConnection(Connection):
-    """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not."""
+    """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not.
+
+    asyncmy has no order among those who ask at the same time: each takes whichever answer comes first. So nobody asks while another
+    waits: a task that outlives its block would have the commit succeed by what its own statement was answered.
+    """
 
     is_given_out = False
+    is_waited_on = False
     _result: Any
+    _stmt_cache: dict[str, Any]
 
     async def commit(self) -> None:
         """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
@@ -43,12 +49,25 @@ class FencedConnection(Connection):
             raise ConfigError("transaction", "autocommit", _RULE)
         await super().autocommit(value)  # type: ignore[no-untyped-call]
 
-    async def _acquire_cached_statement(self, query: str, count: int) -> Any:
-        """Return a statement that speaks through this very object: it may have been prepared in an earlier block."""
-        statement = await super()._acquire_cached_statement(query, count)  # type: ignore[misc]
-        if statement is not None:
+    async def _execute_command(self, *asked: Any) -> None:
+        if self.is_waited_on:
+            raise InterfaceError(0, BUSY)
+        await super()._execute_command(*asked)  # type: ignore[misc]
+
+    async def _fill_buffer(self, count: int) -> None:
+        """Wait for an answer, or for the rest of it: it is by this that asyncmy does so."""
+        if self.is_waited_on:
+            raise InterfaceError(0, BUSY)
+        self.is_waited_on = True
+        try:
+            await super()._fill_buffer(count)  # type: ignore[misc]
+        finally:
+            self.is_waited_on = False
+
+    def has_statements(self) -> None:
+        """Have the statements that asyncmy keeps speak through this very object: they were prepared through another."""
+        for statement in getattr(self, "_stmt_cache", {}).values():  # Later versions have it.
             statement._connection = self  # noqa: SLF001
-        return statement
 
 
 class _Over(FencedConnection):
@@ -57,10 +76,10 @@ class _Over(FencedConnection):
     def _write_bytes(self, *_: Any) -> None:
         raise used_late()
 
-    async def _read_bytes(self, *_: Any) -> Any:
+    async def _fill_buffer(self, *_: Any) -> Any:
         raise used_late()
 
-    _fill_buffer = connect = _read_bytes
+    _read_bytes = connect = _fill_buffer
 
     def close(self) -> None:
         pass  # It is not its own any more.
@@ -89,20 +108,23 @@ class AsyncmyDriver:
         return raw
 
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        if not raw.connected or raw.is_waited_on:
+            raise Trouble("", BUSY if raw.connected else CLOSED, was_sent=False)
         return await said(raw, ask)
 
     def lend(self, raw: FencedConnection) -> FencedConnection:
-        return lend(raw)
+        lent = lend(raw)
+        lent.has_statements()
+        return lent
 
     def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
-        end(lent, _Over)
-        # What is left of it, for whoever uses the connection next.
-        if raw._result is not None and raw._result.connection is lent:  # noqa: SLF001
-            raw._result.connection = raw  # noqa: SLF001
-        for statement in (
-            vars(raw).get("_stmt_cache", {}).values()
-        ):  # Later versions have it.
-            statement._connection = raw  # noqa: SLF001
+        end(raw, lent, _Over)
+        raw.has_statements()
+        # Or a cursor of that block would find those that speak through another.
+        lent._stmt_cache = {}  # noqa: SLF001
+        result = raw._result  # noqa: SLF001
+        if result is not None and result.connection is lent:  # Rows that nobody has read yet.
+            result.connection = raw
 
     def postpone(self, raw: FencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
         # What there is to say is no BEGIN: that comes with the first statement by itself.

@@ -1,6 +1,8 @@
 """MySQL and MariaDB by PyMySQL: a driver for ``ThreadSink``."""
 
 import time
+from collections.abc import Callable
+from threading import RLock
 from typing import Any, Final
 
 import pymysql
@@ -9,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.mysql.trouble import ODD, odd_answer, trouble_from
+from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.lending import end, lend, used_late
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
@@ -20,10 +22,34 @@ _RULE: Final = "must not be used inside: what came before would not be fenced"
 
 
 class FencedConnection(pymysql.Connection):  # type: ignore[misc]
-    """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not."""
+    """The connection that a sink gives out. ``commit``, ``rollback``, ``begin`` and ``autocommit`` are refused; savepoints are not.
+
+    PyMySQL has no order among threads that ask at the same time: each takes whichever answer comes first. So nobody asks while another
+    waits: a thread that outlives its block would have the commit succeed by what its own statement was answered.
+    """
 
     is_given_out = False
     until_s: float | None = None
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.asking = RLock()  # By one thread more than once: what asks reads first what was left unread.
+        super().__init__(*args, **settings)
+
+    def query(self, *asked: Any, **settings: Any) -> Any:
+        """Ask, if no other thread does."""
+        return self._asked_alone(super().query, *asked, **settings)
+
+    def next_result(self, *asked: Any, **settings: Any) -> Any:
+        """Likewise."""
+        return self._asked_alone(super().next_result, *asked, **settings)
+
+    def _asked_alone(self, ask: Callable[..., Any], *asked: Any, **settings: Any) -> Any:
+        if not self.asking.acquire(blocking=False):
+            raise pymysql.InterfaceError(0, BUSY)
+        try:
+            return ask(*asked, **settings)
+        finally:
+            self.asking.release()
 
     def commit(self) -> None:
         """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
@@ -85,6 +111,16 @@ class PyMySQLDriver:
         return raw
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        if not raw.open:
+            raise Trouble("", CLOSED, was_sent=False)
+        if not raw.asking.acquire(blocking=False):
+            raise Trouble("", BUSY, was_sent=False)
+        try:
+            return self._asked(raw, ask)
+        finally:
+            raw.asking.release()
+
+    def _asked(self, raw: FencedConnection, ask: Ask) -> Rows:
         if raw.until_s is not None:
             raw._read_timeout = max(raw.until_s - time.monotonic(), _LEAST_S)  # noqa: SLF001  (it has no other way)
         return said(raw, ask)
@@ -93,7 +129,7 @@ class PyMySQLDriver:
         return lend(raw)
 
     def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
-        end(lent, _Over)
+        end(raw, lent, _Over)
         result = raw._result  # noqa: SLF001
         if result is not None and result.connection is lent:  # Rows that nobody has read yet.
             result.connection = raw

@@ -7,6 +7,8 @@ from tenure.sinks.sql.talk import Trouble
 
 # The client's own: it could not connect, or lost the server.
 _LOST: Final = range(2000, 3000)
+CLOSED: Final = "the connection is closed"
+BUSY: Final = "another operation is in progress on this connection"
 # What both drivers raise while they connect to whoever does not speak their protocol, or breaks off in the middle of it.
 ODD: Final = (IndexError, AssertionError, UnicodeError, struct.error)
 

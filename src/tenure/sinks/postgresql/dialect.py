@@ -2,7 +2,6 @@
 
 import re
 from functools import lru_cache
-from hashlib import md5
 from typing import Final, NoReturn
 
 from tenure.errors import (
@@ -16,7 +15,7 @@ from tenure.errors import (
     UnverifiedToken,
 )
 from tenure.sinks.postgresql import triggers
-from tenure.sinks.postgresql.schema import ENDED, LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal
+from tenure.sinks.postgresql.schema import ENDED, LOCK_SEED, NONSENSE, SET_UP, STALE, UNVERIFIED, literal, setting_of
 from tenure.sinks.sql.dialect import Opening, Unready, Worded
 from tenure.sinks.sql.talk import Ask, Rows, Talk, Trouble
 
@@ -161,11 +160,6 @@ class PostgresDialect:
         return Refused(name, operation, text)
 
 
-def setting_of(fence: str) -> str:
-    """Return the name of the setting that shows a token for this fence to triggers."""
-    return f"tenure.f_{md5(fence.encode(), usedforsecurity=False).hexdigest()}"
-
-
 def refusal_of(trouble: Trouble) -> StaleToken | UnverifiedToken | ConfigError | None:
     """Return what the check in the server has said, if it was the check."""
     # By its text, which every driver and everything that is built upon drivers passes on.
@@ -206,7 +200,7 @@ def _end(fence: str, token: int) -> Ask:
 
 
 def _ended_inside() -> ConfigError:
-    rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced"
+    rule = "must last until its end: what was committed inside, or by AUTOCOMMIT, was not fenced (RESET ALL looks the same)"
     return ConfigError("transaction", "ended inside", rule)
 
 

@@ -63,11 +63,11 @@ class _Unbegun:
     instance if it could not read the statement. Then it is refused here what the server would have refused.
     """
 
-    __slots__ = ("_begin", "_connection", "protocol", "was_sent")
+    __slots__ = ("_begin", "_connection", "is_asked", "protocol", "was_sent")
 
     def __init__(self, connection: "FencedConnection", protocol: Any, begin: str) -> None:
         self._connection, self.protocol, self._begin = connection, protocol, begin
-        self.was_sent = False
+        self.was_sent = self.is_asked = False
 
     def is_in_transaction(self) -> bool:
         return True
@@ -76,9 +76,11 @@ class _Unbegun:
         return bool(self.protocol.is_connected())
 
     async def query(self, query: str, limit_s: float | None) -> Any:
+        if self.is_asked:  # As asyncpg says it.
+            raise asyncpg.InterfaceError("cannot perform operation: another operation is in progress")
         if self.was_sent:
             raise asyncpg.InFailedSQLTransactionError(_FAILED)
-        self.was_sent = True
+        self.was_sent = self.is_asked = True
         try:
             status = await self.protocol.query(f"{self._begin}; {query}", limit_s)
         except asyncpg.PostgresError as error:
@@ -89,6 +91,8 @@ class _Unbegun:
             if place.isdigit() and int(place) > before:
                 error.position = str(int(place) - before)
             raise
+        finally:
+            self.is_asked = False
         self._connection.begun(self)
         return status
 

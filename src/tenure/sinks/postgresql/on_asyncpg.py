@@ -6,6 +6,7 @@ from typing import Any, Final
 import asyncpg
 
 from tenure.sinks.postgresql.fenced_asyncpg import FencedConnection
+from tenure.sinks.postgresql.sqlstate import by_server
 from tenure.sinks.sql.address import UNREADABLE, address_of
 from tenure.sinks.sql.talk import Ask, Rows, Trouble
 
@@ -131,7 +132,4 @@ class AsyncpgDriver:
 def _trouble(error: BaseException) -> Trouble:
     if isinstance(error, asyncpg.InterfaceError):  # The driver itself says no, for instance of a closed connection.
         return Trouble("", str(error), was_sent=False)
-    code: str = getattr(error, "sqlstate", None) or ""
-    if code.startswith("08"):  # What asyncpg calls a connection that broke. The server has said nothing.
-        code = ""
-    return Trouble(code, getattr(error, "message", None) or str(error))
+    return Trouble(by_server(getattr(error, "sqlstate", None)), getattr(error, "message", None) or str(error))

@@ -10,6 +10,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from tenure.errors import ConfigError
+from tenure.sinks.postgresql.sqlstate import by_server
 from tenure.sinks.sql.address import UNREADABLE, address_of
 from tenure.sinks.sql.flow import NO_ANSWER
 from tenure.sinks.sql.lending import end, lend, used_late
@@ -100,7 +101,9 @@ class _Psycopg:
     def __init__(self, dsn: str, settings: dict[str, Any]) -> None:
         self.address = address_of("postgresql", dsn)
         self._may_prepare_nothing = "prepare_threshold" not in settings
-        self._dsn, self._settings = dsn, {"connect_timeout": _OPEN_S, **settings, "autocommit": True}
+        # The encoding: what is said without parameters is sent as it is, and that in UTF-8.
+        own = {"autocommit": True, "client_encoding": "utf8"}
+        self._dsn, self._settings = dsn, {"connect_timeout": _OPEN_S, **settings, **own}
 
     def _tell_apart(self, raw: "FencedConnection | AsyncFencedConnection", server_pid: tuple[int, ...] | None) -> None:
         raw.is_pooled = server_pid != (raw.info.backend_pid,)
@@ -144,6 +147,13 @@ class PsycopgDriver(_Psycopg):
         return raw
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
+        _check_there(raw)
+        if (
+            raw.until_s is not None
+        ):  # What a thread of the block has begun is waited for, and by psycopg itself for ever.
+            if not raw.lock.acquire(timeout=max(raw.until_s - time.monotonic(), 0)):
+                raise Trouble("", NO_ANSWER)
+            raw.lock.release()
         try:
             cursor = psycopg.Cursor(raw, row_factory=tuple_row).execute(*_worded(ask))
             return cursor.fetchall() if ask.parameters and cursor.description else []
@@ -153,8 +163,8 @@ class PsycopgDriver(_Psycopg):
     def lend(self, raw: FencedConnection) -> FencedConnection:
         return lend(raw)
 
-    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:  # noqa: ARG002
-        end(lent, _Over)
+    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
+        end(raw, lent, _Over)
 
     def limit(self, raw: FencedConnection, until_s: float | None) -> None:
         raw.until_s = until_s
@@ -185,6 +195,7 @@ class AsyncPsycopgDriver(_Psycopg):
         return raw
 
     async def ask(self, raw: AsyncFencedConnection, ask: Ask) -> Rows:
+        _check_there(raw)
         try:
             cursor = await psycopg.AsyncCursor(raw, row_factory=tuple_row).execute(*_worded(ask))
             return await cursor.fetchall() if ask.parameters and cursor.description else []
@@ -194,8 +205,8 @@ class AsyncPsycopgDriver(_Psycopg):
     def lend(self, raw: AsyncFencedConnection) -> AsyncFencedConnection:
         return lend(raw)
 
-    def end(self, raw: AsyncFencedConnection, lent: AsyncFencedConnection) -> None:  # noqa: ARG002
-        end(lent, _AsyncOver)
+    def end(self, raw: AsyncFencedConnection, lent: AsyncFencedConnection) -> None:
+        end(raw, lent, _AsyncOver)
 
     def postpone(self, raw: AsyncFencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
         return False
@@ -226,7 +237,13 @@ def trouble_of(error: BaseException) -> Trouble | None:
     if not isinstance(error, psycopg.Error):
         return None
     text = error.diag.message_primary or str(error)
-    return Trouble(error.sqlstate or "", text)
+    return Trouble(by_server(error.sqlstate), text)
+
+
+def _check_there(raw: psycopg.BaseConnection[Any]) -> None:
+    # psycopg would say so, but as it does if the server goes after it was asked.
+    if raw.closed:
+        raise Trouble("", "the connection is closed", was_sent=False)
 
 
 def _worded(ask: Ask) -> tuple[bytes, tuple[Any, ...] | None]:

@@ -14,6 +14,7 @@ Rules of this file
 4. A shared lock is never raised to one of one's own: two that do so at once wait for each other.
 """
 
+from hashlib import md5
 from typing import Final
 
 SCHEMA: Final = "tenure_fence"
@@ -118,7 +119,7 @@ CREATE OR REPLACE FUNCTION tenure_fence.check_token() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
   wanted_fence pg_catalog.text := TG_ARGV[0];
-  shown pg_catalog.text := pg_catalog.current_setting('tenure.f_' OPERATOR(pg_catalog.||) pg_catalog.md5(TG_ARGV[0]), true);
+  shown pg_catalog.text := pg_catalog.current_setting('tenure.f_' OPERATOR(pg_catalog.||) pg_catalog.md5(pg_catalog.convert_to(TG_ARGV[0], 'UTF8')), true);
   found_highest pg_catalog.int8;
 BEGIN
 {_LOCK_AND_READ.strip()}
@@ -143,7 +144,7 @@ END $$;
 
 _REST = """
 CREATE OR REPLACE FUNCTION tenure_fence.present(shown_fence text, shown bigint) RETURNS void
-LANGUAGE sql VOLATILE AS $$ SELECT pg_catalog.set_config('tenure.f_' || pg_catalog.md5(shown_fence), shown::text, true) $$;
+LANGUAGE sql VOLATILE AS $$ SELECT pg_catalog.set_config('tenure.f_' || pg_catalog.md5(pg_catalog.convert_to(shown_fence, 'UTF8')), shown::text, true) $$;
 CREATE OR REPLACE FUNCTION tenure_fence.highest(of_fence text) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT coalesce((SELECT highest FROM tenure_fence.fences WHERE fence = of_fence), 0) $$;
@@ -230,6 +231,11 @@ def grants_sql(role: str) -> str:
 def quoted(name: str) -> str:
     """Return a name as SQL has it, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def setting_of(fence: str) -> str:
+    """Return the name of the setting that shows a token for this fence to triggers."""
+    return f"tenure.f_{md5(fence.encode(), usedforsecurity=False).hexdigest()}"
 
 
 def literal(text: str) -> str:

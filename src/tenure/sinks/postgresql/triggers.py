@@ -17,7 +17,7 @@ from hashlib import md5
 from typing import Final
 
 from tenure.errors import ConfigError
-from tenure.sinks.postgresql.schema import LOCK_SEED, SCHEMA, literal
+from tenure.sinks.postgresql.schema import LOCK_SEED, SCHEMA, literal, setting_of
 from tenure.sinks.sql.talk import Ask, Talk, Trouble
 
 NAME: Final = "tenure_fence"
@@ -99,9 +99,8 @@ def _function_of(fence: str) -> str:
 
 def _source_of(fence: str) -> str:
     name = f"{literal(fence).strip()}::pg_catalog.text"
-    # As ``present`` says it. It is worked out once for each session, as is the key of the lock.
-    setting = f"'tenure.f_' OPERATOR(pg_catalog.||) pg_catalog.md5({name})"
-    return _CHECK.format(fence=name, setting=setting, seed=LOCK_SEED)
+    # The key of the lock is worked out once for each session; the name of the setting is here, as ``present`` works it out.
+    return _CHECK.format(fence=name, setting=f"'{setting_of(fence)}'", seed=LOCK_SEED)
 
 
 def _create_function_sql(function: str, source: str) -> str:

@@ -14,10 +14,11 @@ from typing import Generic, Self
 
 from anyio import Semaphore
 
-from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
+from tenure.sinks.refusals import REFUSED
 from tenure.sinks.sql.bound_on_loop import BoundOnLoop, LoopTransaction
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import LoopDriver
@@ -227,7 +228,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
                 raise OutcomeUnknown(self.name, "commit", trouble.text) from trouble.__cause__
             await self.undo(kept, trouble, fence, token)
             raise (trouble.__cause__ or trouble) from None  # Such as a constraint that is checked last: the caller's.
-        except TenureError:
+        except REFUSED:  # And whatever else is wrong has it dropped: who knows what was done to the session?
             await self._roll_back(kept)
             raise
 
@@ -235,9 +236,10 @@ class LoopSink(JudgingSink, Generic[Raw]):
         """Roll back. Raises StaleToken if that is what the error comes down to."""
         trouble = error if isinstance(error, Trouble) else self.driver.trouble(error)
         refusal = None
-        with suppress(Trouble):  # Of a connection that is gone, and the transaction with it.
+        with suppress(Trouble, TimeoutError):  # Of a connection that is gone, and the transaction with it.
             if trouble is not None:
-                refusal = await self._talk(kept, self._flow.explain(trouble, fence, token))
+                async with asyncio.timeout(self._flow.limits.answer_s):
+                    refusal = await self._talk(kept, self._flow.explain(trouble, fence, token))
             if self.driver.is_inside(kept.raw):
                 await self._roll_back(kept)
         if refusal is not None:
@@ -262,6 +264,8 @@ class LoopSink(JudgingSink, Generic[Raw]):
         kept: Kept[Raw] | None = None
         done = False
         try:
+            # Again: it may have been closed while this waited for room.
+            check_open(self.name, is_closed=self._is_closed)
             while self._idle:  # One that has died while nobody used it says so when it is used.
                 kept = self._idle.pop()
                 kept.is_clean = False

@@ -15,10 +15,11 @@ from typing import Generic, Self
 
 from anyio import fail_after, to_thread
 
-from tenure.errors import ConfigError, OutcomeUnknown, StoreError, TenureError, Unreachable, UnverifiedToken
+from tenure.errors import ConfigError, OutcomeUnknown, StoreError, Unreachable, UnverifiedToken
 from tenure.model import Token
 from tenure.sinks.base import Bound, Verify
 from tenure.sinks.judging import JudgingSink
+from tenure.sinks.refusals import REFUSED
 from tenure.sinks.sql.bound_on_thread import BoundOnThread, ThreadTransaction
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import ThreadDriver
@@ -203,7 +204,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
                 raise OutcomeUnknown(self.name, "commit", trouble.text) from trouble.__cause__
             self.undo(kept, trouble, fence, token)
             raise (trouble.__cause__ or trouble) from None  # Such as a constraint that is checked last: the caller's.
-        except TenureError:
+        except REFUSED:  # And whatever else is wrong has it dropped: who knows what was done to the session?
             self._roll_back(kept)
             raise
 
@@ -213,6 +214,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         refusal = None
         with suppress(Trouble):  # Of a connection that is gone, and the transaction with it.
             if trouble is not None:
+                self.driver.limit(kept.raw, time.monotonic() + self._flow.limits.answer_s)
                 refusal = self._talk(kept, self._flow.explain(trouble, fence, token))
             if self.driver.is_inside(kept.raw):
                 self._roll_back(kept)
@@ -221,6 +223,7 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def _roll_back(self, kept: Kept[Raw]) -> None:
         with suppress(Trouble):  # Otherwise it is dropped.
+            self.driver.limit(kept.raw, time.monotonic() + self._flow.limits.answer_s)
             self._talk(kept, self._flow.roll_back())
             kept.is_clean = True
 
@@ -245,9 +248,10 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         kept: Kept[Raw] | None = None
         done = False
         try:
-            while (
-                kept := self._taken()
-            ) is not None:  # One that has died while nobody used it says so when it is used.
+            # Again: it may have been closed while this waited for room.
+            check_open(self.name, is_closed=self._is_closed)
+            # One that has died while nobody used it says so when it is used.
+            while (kept := self._taken()) is not None:
                 kept.is_clean = False
                 if not self.driver.is_usable(kept.raw):
                     self.driver.drop(kept.raw)
@@ -306,10 +310,12 @@ class ThreadSink(JudgingSink, Generic[Raw]):
 
     def give_back(self, kept: Kept[Raw] | None) -> None:
         """Keep a connection for the next one. Whether that can use it is seen then."""
-        self._room.release()
-        if kept is None:
-            return
-        if self._is_closed or not kept.is_clean:
-            self.driver.drop(kept.raw)
-        else:
-            self._idle.append(kept)
+        try:
+            if kept is not None and not kept.is_clean:
+                self.driver.drop(kept.raw)
+            elif kept is not None:
+                self._idle.append(kept)
+                if self._is_closed:  # Seen now and not before: whoever closes it may have been through with the list.
+                    self.close()
+        finally:
+            self._room.release()  # Last: whoever has room must find the connection.
