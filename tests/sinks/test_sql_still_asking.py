@@ -6,12 +6,13 @@ from threading import Event, Thread, Timer
 from types import SimpleNamespace
 from typing import Any
 
+import asyncmy.errors
 import asyncpg
 import psycopg
 import pymysql
 import pytest
 
-from tenure.errors import TenureError
+from tenure.errors import ConfigError, TenureError, Unreachable
 from tenure.model import Token
 from tenure.sinks.mysql import MySQLSink, PyMySQLSink
 from tenure.sinks.mysql.settings import arguments_of
@@ -167,21 +168,79 @@ def test_a_block_of_a_thread_ends_while_another_is_still_asking(
     held.check(was_done=was_done)
 
 
+def test_an_answer_of_which_a_thread_has_left_a_half_is_not_taken_for_another(
+    gate: Callable[[Any], Gate], request: pytest.FixtureRequest
+) -> None:
+    fence, held = str(request.node.name), gate(PyMySQLSink)
+    term, told = SimpleNamespace(fence=fence, token=1), list[BaseException]()
+
+    def asks(cursor: Any) -> None:
+        with pytest.raises(ConfigError, match="used after its transaction") as error:
+            cursor.execute(held.waits)
+        told.append(error.value)
+
+    with PyMySQLSink(held.url, connections_max=1) as sink:
+        sink.admit(fence, 1)
+        with (  # noqa: PT012
+            pytest.raises(Unreachable, match="another operation is in progress"),
+            sink.transaction(term) as connection,
+        ):
+            thread = Thread(target=asks, args=(connection.cursor(),))
+            thread.start()
+            assert wait_for(held.is_waited_for, PATIENCE_S)
+            driver_ask = sink.driver.ask
+
+            def ask(*asked: Any) -> Any:
+                """When the block has ended and nothing was asked yet, the answer comes, and its thread stops in the middle of it."""
+                held.open()
+                thread.join(PATIENCE_S)
+                return driver_ask(*asked)
+
+            vars(sink.driver)["ask"] = ask
+        vars(sink.driver)["ask"] = driver_ask
+        with sink.transaction(term) as connection:
+            connection.cursor().execute(held.write(2))
+    assert len(told) == 1
+    held.check(was_done=False)
+
+
+@pytest.mark.parametrize("kind", [PostgresSink, MySQLSink], ids=lambda kind: kind.__name__)
 def test_a_second_task_is_told_that_the_first_is_still_asking(
-    postgresql: PostgresCluster, request: pytest.FixtureRequest
+    kind: Any, postgresql: PostgresCluster, mariadb: MariaDbCluster, request: pytest.FixtureRequest
 ) -> None:
     term = SimpleNamespace(fence=str(request.node.name), token=Token(1))
 
     async def on_loop() -> None:
-        async with PostgresSink(postgresql.url) as sink:
+        async with kind(mariadb.url if kind is MySQLSink else postgresql.url) as sink:
             await sink.seal(term.fence, term.token)
             await warm(sink, term)
             async with sink.transaction(term) as connection:
-                first = asyncio.ensure_future(connection.execute("SELECT 1"))
+                one, other = (connection if kind is PostgresSink else connection.cursor() for _ in range(2))
+                first = asyncio.ensure_future(one.execute("SELECT 1"))
                 await asyncio.sleep(0)
-                with pytest.raises(asyncpg.InterfaceError, match="another operation is in progress"):
-                    await connection.execute("SELECT 1")
+                with pytest.raises(
+                    (asyncpg.InterfaceError, asyncmy.errors.InterfaceError), match="another operation is in progress"
+                ):
+                    await other.execute("SELECT 1")
                 await first
-                await connection.execute("SELECT 1")
+                await other.execute("SELECT 1")
 
     asyncio.run(on_loop())
+
+
+def test_a_second_thread_is_told_that_the_first_is_still_asking(
+    gate: Callable[[Any], Gate], request: pytest.FixtureRequest
+) -> None:
+    fence, held = str(request.node.name), gate(PyMySQLSink)
+    with PyMySQLSink(held.url) as sink:
+        sink.admit(fence, 1)
+        with sink.transaction(SimpleNamespace(fence=fence, token=1)) as connection:
+            first = Thread(target=connection.cursor().execute, args=(held.waits,))
+            first.start()
+            assert wait_for(held.is_waited_for, PATIENCE_S)
+            with pytest.raises(pymysql.InterfaceError, match="another operation is in progress"):
+                connection.cursor().execute(held.write(1))
+            held.open()
+            first.join(PATIENCE_S)
+            connection.cursor().execute(held.write(2))
+    assert held.landed() == (["2"], "1")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import wraps
 from threading import RLock
 from typing import Any, Final
 
@@ -29,27 +30,12 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
     """
 
     is_given_out = False
+    is_waited_on = False  # by a thread of a block that is over
     until_s: float | None = None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        self.asking = RLock()  # By one thread more than once: what asks reads first what was left unread.
+        self.asking = RLock()  # By one thread more than once: to ask is to say something and to read the answer.
         super().__init__(*args, **settings)
-
-    def query(self, *asked: Any, **settings: Any) -> Any:
-        """Ask, if no other thread does."""
-        return self._asked_alone(super().query, *asked, **settings)
-
-    def next_result(self, *asked: Any, **settings: Any) -> Any:
-        """Likewise."""
-        return self._asked_alone(super().next_result, *asked, **settings)
-
-    def _asked_alone(self, ask: Callable[..., Any], *asked: Any, **settings: Any) -> Any:
-        if not self.asking.acquire(blocking=False):
-            raise pymysql.InterfaceError(0, BUSY)
-        try:
-            return ask(*asked, **settings)
-        finally:
-            self.asking.release()
 
     def commit(self) -> None:
         """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
@@ -70,6 +56,34 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
         if self.is_given_out:
             raise ConfigError("transaction", "autocommit", _RULE)
         super().autocommit(value)
+
+
+def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def asked_alone(self: FencedConnection, *args: Any, **settings: Any) -> Any:
+        asking = self.asking  # That of a block is another as soon as it is over.
+        if not asking.acquire(blocking=False):
+            raise pymysql.InterfaceError(0, BUSY)
+        try:
+            return method(self, *args, **settings)
+        finally:
+            asking.release()
+
+    return asked_alone
+
+
+# All that asks; and what reads single packets, as cursors do that have rows left to read.
+for _name in (
+    "query",
+    "next_result",
+    "ping",
+    "kill",
+    "select_db",
+    "set_character_set",
+    "show_warnings",
+    "_read_packet",
+):
+    setattr(FencedConnection, _name, _alone(getattr(pymysql.Connection, _name)))
 
 
 class _Over(FencedConnection):
@@ -111,16 +125,8 @@ class PyMySQLDriver:
         return raw
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
-        if not raw.open:
-            raise Trouble("", CLOSED, was_sent=False)
-        if not raw.asking.acquire(blocking=False):
-            raise Trouble("", BUSY, was_sent=False)
-        try:
-            return self._asked(raw, ask)
-        finally:
-            raw.asking.release()
-
-    def _asked(self, raw: FencedConnection, ask: Ask) -> Rows:
+        if not raw.open or raw.is_waited_on:
+            raise Trouble("", BUSY if raw.open else CLOSED, was_sent=False)
         if raw.until_s is not None:
             raw._read_timeout = max(raw.until_s - time.monotonic(), _LEAST_S)  # noqa: SLF001  (it has no other way)
         return said(raw, ask)
@@ -129,7 +135,14 @@ class PyMySQLDriver:
         return lend(raw)
 
     def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
+        asking = lent.asking
+        is_free = asking.acquire(blocking=False)
         end(raw, lent, _Over)
+        # Whoever waits may stop in the middle of its answer, and whose the rest is nobody could tell.
+        raw.is_waited_on = not is_free
+        lent.asking = RLock()
+        if is_free:
+            asking.release()
         result = raw._result  # noqa: SLF001
         if result is not None and result.connection is lent:  # Rows that nobody has read yet.
             result.connection = raw
