@@ -7,8 +7,6 @@ from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
-import asyncmy.cursors
-import pymysql.cursors
 import pytest
 
 from tenure.errors import ConfigError
@@ -255,33 +253,3 @@ def test_a_statement_that_asyncmy_keeps_is_not_executed_for_a_block_that_is_over
 
     asyncio.run(story())
     assert place.landed(MySQLSink) == ["1"]
-
-
-def test_rows_that_a_block_has_left_unread_are_read_away(place: Place) -> None:
-    fence = place.fence
-    term, many = SimpleNamespace(fence=fence, token=1), "SELECT seq FROM seq_1_to_3000"
-
-    async def on_loop() -> None:
-        async with MySQLSink(place.mariadb.url, connections_max=1) as sink:
-            await sink.seal(fence, Token(1))
-            async with sink.transaction(term) as connection:
-                await connection.cursor().execute(write(fence, 1))
-                cursor = connection.cursor(asyncmy.cursors.SSCursor)
-                await cursor.execute(many)
-                assert await cursor.fetchone() == (1,)
-
-    with pytest.warns(UserWarning, match="left incomplete"):
-        asyncio.run(on_loop())
-
-    def by_thread() -> None:
-        with PyMySQLSink(place.mariadb.url, connections_max=1) as sink:
-            with sink.transaction(term) as connection:
-                connection.cursor().execute(write(fence, 2))
-                cursor = connection.cursor(pymysql.cursors.SSCursor)
-                cursor.execute(many)
-                assert cursor.fetchone() == (1,)
-            assert len(sink._idle) == 1
-
-    with pytest.warns(UserWarning, match="left incomplete"):
-        by_thread()
-    assert place.landed(MySQLSink) == ["1", "2"]

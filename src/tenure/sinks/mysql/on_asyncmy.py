@@ -8,10 +8,10 @@ from asyncmy.errors import InterfaceError, MySQLError
 
 from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, odd_answer, trouble_from
+from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, left_over, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.lending import end, lend, used_late
-from tenure.sinks.sql.talk import Ask, Rows, Trouble
+from tenure.sinks.sql.talk import Ask, Rows, Trouble, Unfinished
 
 _OPEN_S: Final = 10
 _RULE: Final = "must not be used inside: what came before would not be fenced"
@@ -28,6 +28,7 @@ class FencedConnection(Connection):
     is_waited_on = False
     _result: Any
     _stmt_cache: dict[str, Any]
+    _connected: bool
 
     async def commit(self) -> None:
         """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
@@ -54,6 +55,16 @@ class FencedConnection(Connection):
             raise InterfaceError(0, BUSY)
         await super()._execute_command(*asked)  # type: ignore[misc]
 
+    async def _read_query_result(self, *asked: Any, **settings: Any) -> None:
+        try:
+            await super()._read_query_result(*asked, **settings)  # type: ignore[misc]
+        except BaseException as error:
+            # Not by the server: there may be more of its answer, and whose would that be?
+            if not trouble_from(error).code:
+                self.close()
+                self._connected = False  # Some versions leave that to the next who asks.
+            raise
+
     async def _fill_buffer(self, count: int) -> None:
         """Wait for an answer, or for the rest of it: it is by this that asyncmy does so."""
         if self.is_waited_on:
@@ -79,7 +90,7 @@ class _Over(FencedConnection):
     async def _fill_buffer(self, *_: Any) -> Any:
         raise used_late()
 
-    _read_bytes = connect = _fill_buffer
+    _read_bytes = read_packet = connect = _fill_buffer
 
     def close(self) -> None:
         pass  # It is not its own any more.
@@ -108,8 +119,15 @@ class AsyncmyDriver:
         return raw
 
     async def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
-        if not raw.connected or raw.is_waited_on:
-            raise Trouble("", BUSY if raw.connected else CLOSED, was_sent=False)
+        if not raw.connected:
+            raise Trouble("", CLOSED, was_sent=False)
+        if raw.is_waited_on:
+            raise Unfinished
+        try:
+            while raw._result is not None and raw._result.has_next:  # noqa: SLF001
+                await raw.next_result()  # type: ignore[no-untyped-call]
+        except (MySQLError, OSError) as error:
+            raise left_over(error) from error
         return await said(raw, ask)
 
     def lend(self, raw: FencedConnection) -> FencedConnection:
@@ -123,8 +141,7 @@ class AsyncmyDriver:
         # Or a cursor of that block would find those that speak through another.
         lent._stmt_cache = {}  # noqa: SLF001
         result = raw._result  # noqa: SLF001
-        if result is not None and result.connection is lent:  # Rows that nobody has read yet.
-            result.connection = raw
+        raw.is_waited_on |= result is not None and bool(result.unbuffered_active)
 
     def postpone(self, raw: FencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
         # What there is to say is no BEGIN: that comes with the first statement by itself.

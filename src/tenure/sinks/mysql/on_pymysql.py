@@ -7,15 +7,16 @@ from threading import RLock
 from typing import Any, Final
 
 import pymysql
+from pymysql.connections import MySQLResult
 from pymysql.constants import SERVER_STATUS
 from pymysql.cursors import Cursor
 
 from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, odd_answer, trouble_from
+from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, left_over, odd_answer, trouble_from
 from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.lending import end, lend, used_late
-from tenure.sinks.sql.talk import Ask, Rows, Trouble
+from tenure.sinks.sql.talk import Ask, Rows, Trouble, Unfinished
 
 _OPEN_S: Final = 10
 _LEAST_S: Final = 0.001  # 0 would mean not to wait at all.
@@ -66,6 +67,11 @@ def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
             raise pymysql.InterfaceError(0, BUSY)
         try:
             return method(self, *args, **settings)
+        except BaseException as error:
+            # Not by the server: there may be more of its answer, and whose would that be?
+            if not trouble_from(error).code:
+                self._force_close()
+            raise
         finally:
             asking.release()
 
@@ -104,6 +110,13 @@ class _Over(FencedConnection):
     _force_close = __del__ = close
 
 
+class _OverRows(MySQLResult):  # type: ignore[misc]
+    """Rows that a block has left unread. Nobody reads them away when they are forgotten."""
+
+    def __del__(self) -> None:
+        pass
+
+
 class PyMySQLDriver:
     """See ``ThreadDriver``."""
 
@@ -125,10 +138,17 @@ class PyMySQLDriver:
         return raw
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
-        if not raw.open or raw.is_waited_on:
-            raise Trouble("", BUSY if raw.open else CLOSED, was_sent=False)
+        if not raw.open:
+            raise Trouble("", CLOSED, was_sent=False)
+        if raw.is_waited_on:
+            raise Unfinished
         if raw.until_s is not None:
             raw._read_timeout = max(raw.until_s - time.monotonic(), _LEAST_S)  # noqa: SLF001  (it has no other way)
+        try:
+            while raw._result is not None and raw._result.has_next:  # noqa: SLF001
+                raw.next_result()
+        except (pymysql.MySQLError, OSError) as error:
+            raise left_over(error) from error
         return said(raw, ask)
 
     def lend(self, raw: FencedConnection) -> FencedConnection:
@@ -138,14 +158,15 @@ class PyMySQLDriver:
         asking = lent.asking
         is_free = asking.acquire(blocking=False)
         end(raw, lent, _Over)
+        result = raw._result  # noqa: SLF001
         # Whoever waits may stop in the middle of its answer, and whose the rest is nobody could tell.
         raw.is_waited_on = not is_free
+        if result is not None and result.unbuffered_active:
+            raw.is_waited_on, result.__class__ = True, _OverRows
+            lent._result = None  # noqa: SLF001  (Or its cursor would read the rest of them when it is forgotten.)
         lent.asking = RLock()
         if is_free:
             asking.release()
-        result = raw._result  # noqa: SLF001
-        if result is not None and result.connection is lent:  # Rows that nobody has read yet.
-            result.connection = raw
 
     def limit(self, raw: FencedConnection, until_s: float | None) -> None:
         raw.until_s = until_s

@@ -19,6 +19,12 @@ def odd_answer(error: Exception) -> Trouble:
     return Trouble("", f"it did not answer as a MySQL or MariaDB does ({words}): is it one?", was_sent=False)
 
 
+def left_over(error: BaseException) -> Trouble:
+    """Return what came out when the results were read that a caller had left unread: it is the answer to what the caller had asked."""
+    trouble = trouble_from(error)
+    return Trouble(trouble.code, trouble.text, was_sent=bool(trouble.code), is_callers=True)
+
+
 def trouble_from(error: BaseException, *, was_sent: bool = True) -> Trouble:
     """Return it with the server's number, or none if the server has said nothing."""
     number, text = 0, str(error)

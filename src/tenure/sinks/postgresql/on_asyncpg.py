@@ -8,7 +8,7 @@ import asyncpg
 from tenure.sinks.postgresql.fenced_asyncpg import FencedConnection
 from tenure.sinks.postgresql.sqlstate import by_server
 from tenure.sinks.sql.address import UNREADABLE, address_of
-from tenure.sinks.sql.talk import Ask, Rows, Trouble
+from tenure.sinks.sql.talk import Ask, Rows, Trouble, Unfinished
 
 _OPEN_S: Final = 10
 _CLOSE_S: Final = 2
@@ -16,6 +16,7 @@ _CLOSE_S: Final = 2
 _IS_DIRECT: Final = "SELECT 1 WHERE pg_backend_pid() = {}"
 # The third is what asyncpg says if the server ends the session at the very moment at which it is asked something.
 _ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+_IN_PROGRESS: Final = "another operation is in progress"
 # RuntimeError: no thread was left to look up the name. The last two: a server that is not quite one, without a version, say.
 _ON_OPENING: Final = (TimeoutError, RuntimeError, AttributeError, LookupError)
 
@@ -131,5 +132,5 @@ class AsyncpgDriver:
 
 def _trouble(error: BaseException) -> Trouble:
     if isinstance(error, asyncpg.InterfaceError):  # The driver itself says no, for instance of a closed connection.
-        return Trouble("", str(error), was_sent=False)
+        return Unfinished() if _IN_PROGRESS in str(error) else Trouble("", str(error), was_sent=False)
     return Trouble(by_server(getattr(error, "sqlstate", None)), getattr(error, "message", None) or str(error))

@@ -14,7 +14,7 @@ from tenure.sinks.postgresql.sqlstate import by_server
 from tenure.sinks.sql.address import UNREADABLE, address_of
 from tenure.sinks.sql.flow import NO_ANSWER
 from tenure.sinks.sql.lending import end, lend, used_late
-from tenure.sinks.sql.talk import Ask, Rows, Trouble
+from tenure.sinks.sql.talk import Ask, Rows, Trouble, Unfinished
 
 _OPEN_S: Final = 10
 _UNREAD: Final = re.compile(
@@ -29,6 +29,7 @@ class FencedConnection(psycopg.Connection[Any]):
     """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
 
     is_pooled = False
+    is_unfinished = False  # what its block has begun
     until_s: float | None = None
 
     def wait(self, gen: PQGen[RV], *args: Any, **settings: Any) -> RV:
@@ -63,6 +64,7 @@ class AsyncFencedConnection(psycopg.AsyncConnection[Any]):
     """The connection that a sink gives out. ``transaction()`` inside nests; ``commit`` and ``rollback`` are refused."""
 
     is_pooled = False
+    is_unfinished = False  # what its block has begun
 
     async def commit(self) -> None:
         """Refuse: a sink commits, together with the check."""
@@ -148,12 +150,6 @@ class PsycopgDriver(_Psycopg):
 
     def ask(self, raw: FencedConnection, ask: Ask) -> Rows:
         _check_there(raw)
-        if (
-            raw.until_s is not None
-        ):  # What a thread of the block has begun is waited for, and by psycopg itself for ever.
-            if not raw.lock.acquire(timeout=max(raw.until_s - time.monotonic(), 0)):
-                raise Trouble("", NO_ANSWER)
-            raw.lock.release()
         try:
             cursor = psycopg.Cursor(raw, row_factory=tuple_row).execute(*_worded(ask))
             return cursor.fetchall() if ask.parameters and cursor.description else []
@@ -165,6 +161,7 @@ class PsycopgDriver(_Psycopg):
 
     def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
         end(raw, lent, _Over)
+        _look_for_unfinished(raw)
 
     def limit(self, raw: FencedConnection, until_s: float | None) -> None:
         raw.until_s = until_s
@@ -207,6 +204,7 @@ class AsyncPsycopgDriver(_Psycopg):
 
     def end(self, raw: AsyncFencedConnection, lent: AsyncFencedConnection) -> None:
         end(raw, lent, _AsyncOver)
+        _look_for_unfinished(raw)
 
     def postpone(self, raw: AsyncFencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
         return False
@@ -240,10 +238,19 @@ def trouble_of(error: BaseException) -> Trouble | None:
     return Trouble(by_server(error.sqlstate), text)
 
 
-def _check_there(raw: psycopg.BaseConnection[Any]) -> None:
+def _look_for_unfinished(raw: FencedConnection | AsyncFencedConnection) -> None:
+    # A statement, a stream or a copy has the lock for as long as it lasts. In a pipeline what is asked is put into a queue, and answered
+    # when the pipeline ends, which is the block's.
+    is_asking = raw.lock.locked() or raw.pgconn.transaction_status == TransactionStatus.ACTIVE
+    raw.is_unfinished = is_asking or raw._pipeline is not None  # noqa: SLF001
+
+
+def _check_there(raw: FencedConnection | AsyncFencedConnection) -> None:
     # psycopg would say so, but as it does if the server goes after it was asked.
     if raw.closed:
         raise Trouble("", "the connection is closed", was_sent=False)
+    if raw.is_unfinished:
+        raise Unfinished
 
 
 def _worded(ask: Ask) -> tuple[bytes, tuple[Any, ...] | None]:

@@ -45,8 +45,8 @@ class LoopTransaction(Generic[Raw]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         sink, kept = self._sink, self._kept
-        sink.driver.end(kept.raw, self._lent)
         try:
+            sink.driver.end(kept.raw, self._lent)
             if error is None:
                 await sink.finish(kept, self._fence, self._token)
             elif isinstance(error, Exception):  # Not if it is cancelled: then there is no time to be polite.

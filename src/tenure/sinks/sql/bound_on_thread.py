@@ -40,8 +40,8 @@ class ThreadTransaction(Generic[Raw]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         sink, kept = self._sink, self._kept
-        sink.driver.end(kept.raw, self._lent)
         try:
+            sink.driver.end(kept.raw, self._lent)
             with sink.refused.counting(self._fence):
                 if error is None:
                     sink.finish(kept, self._fence, self._token)

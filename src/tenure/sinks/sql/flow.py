@@ -74,6 +74,12 @@ def check_open(name: str, *, is_closed: bool) -> None:
         raise ConfigError("sink", name, "must not be used after it was closed")
 
 
+def ended_too_early() -> ConfigError:
+    """Return what whoever ends a transaction is told, if something that it has begun there has not ended."""
+    rule = "must last until all that was begun inside has ended: wait for it, and read or close what it returns. It is rolled back"
+    return ConfigError("transaction", "ended too early", rule)
+
+
 def once_at_a_time() -> ConfigError:
     """Return what whoever enters a transaction within itself is told: both blocks would be given one connection back."""
     return ConfigError(
@@ -145,6 +151,8 @@ class Flow:
 
     def finish(self, fence: str, token: Token, failed: Trouble | None) -> Talk[None]:
         """Check, and commit, if that is not done by one question, or say what it means that this failed."""
+        if failed is not None and failed.is_callers:
+            raise failed
         try:
             yield from self.dialect.finish(fence, token, failed)
         except UnverifiedToken:

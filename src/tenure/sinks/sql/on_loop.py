@@ -22,8 +22,8 @@ from tenure.sinks.refusals import REFUSED
 from tenure.sinks.sql.bound_on_loop import BoundOnLoop, LoopTransaction
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import LoopDriver
-from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open
-from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carry_out, checked
+from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open, ended_too_early
+from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, Unfinished, carry_out, checked
 from tenure.sinks.verifying import confirmed
 
 _FRESH_S = 1.0  # Much shorter than whatever ends connections that are idle, and long beside a transaction.
@@ -221,6 +221,8 @@ class LoopSink(JudgingSink, Generic[Raw]):
         try:
             await self._talk(kept, self._flow.finish(fence, token, failed))
             kept.is_clean = True
+        except Unfinished as trouble:
+            raise ended_too_early() from trouble
         except Trouble as trouble:
             if not trouble.was_sent:
                 raise self._flow.dialect.failure(self.name, "commit", trouble) from trouble.__cause__

@@ -23,8 +23,8 @@ from tenure.sinks.refusals import REFUSED
 from tenure.sinks.sql.bound_on_thread import BoundOnThread, ThreadTransaction
 from tenure.sinks.sql.dialect import Dialect
 from tenure.sinks.sql.drivers import ThreadDriver
-from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open
-from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, carried_out, checked
+from tenure.sinks.sql.flow import NO_ANSWER, Flow, Kept, Limits, check_open, ended_too_early
+from tenure.sinks.sql.talk import Raw, T, Talk, Trouble, Unfinished, carried_out, checked
 from tenure.sinks.verifying import confirmed_now
 
 
@@ -197,6 +197,8 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         try:
             self._talk(kept, self._flow.finish(fence, token, failed))
             kept.is_clean = True
+        except Unfinished as trouble:
+            raise ended_too_early() from trouble
         except Trouble as trouble:
             if not trouble.was_sent:
                 raise self._flow.dialect.failure(self.name, "commit", trouble) from trouble.__cause__

@@ -28,12 +28,20 @@ class Ask(NamedTuple):
 class Trouble(Exception):
     """What a driver said: the server's ``code`` (an SQLSTATE or a number; empty: it said nothing), and its words.
 
-    ``was_sent`` is false if the request cannot have reached the server.
+    ``was_sent`` is false if the request cannot have reached the server. ``is_callers``: it is the answer to something that the caller had
+    asked, and that came out now.
     """
 
-    def __init__(self, code: str, text: str, *, was_sent: bool = True) -> None:
-        self.code, self.text, self.was_sent = code, text, was_sent
+    def __init__(self, code: str, text: str, *, was_sent: bool = True, is_callers: bool = False) -> None:
+        self.code, self.text, self.was_sent, self.is_callers = code, text, was_sent, is_callers
         super().__init__(code, text)
+
+
+class Unfinished(Trouble):
+    """Nothing was asked: something that was begun on this connection has not ended, and its answer could be taken for another."""
+
+    def __init__(self) -> None:
+        super().__init__("", "another operation is in progress on this connection", was_sent=False)
 
 
 Talk = Generator[Ask, Rows, T]
