@@ -13,6 +13,7 @@ import pytest
 from tenure.model import Ended, Grant
 from tenure.stores.postgresql import from_url
 from tenure.testing.engines import PostgresCluster
+from tests.leaping_wall import OUTLIVED, leapt
 from tests.sql_rig import LIMIT_S, bid, sql, until, wins
 
 pytestmark = pytest.mark.anyio
@@ -91,3 +92,9 @@ async def test_a_bid_whose_tenure_lapsed_while_it_was_repeated_gets_another_toke
         again = await overtaken(cluster, election, LAPSES, store.claim(grant.bid))
         assert isinstance(again, Grant)
         assert again.token > grant.token
+
+
+def test_a_wall_clock_that_leaps_by_hours_ends_no_tenure(cluster: PostgresCluster) -> None:
+    told = leapt(cluster.url)
+    assert told.stdout.splitlines() == OUTLIVED, told.stderr
+    assert told.returncode == 0

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from tenure.errors import ConfigError, Refused, Unreachable
 from tenure.sinks.mending.folder import NO_FENCES
 from tenure.sinks.repairing import Fences, Repair, moved
-from tenure.sinks.sqlite.row import TABLE
+from tenure.sinks.sqlite.row import TABLE, highest_in
 
 _REPAIRS: Final = "tenure_fence_repairs"
 _CREATE: Final = (
@@ -27,7 +27,8 @@ class SQLiteFences:
 
     def look(self) -> Fences:
         with self._connected("read") as connection:
-            highest = dict(connection.execute("SELECT fence, highest FROM main.tenure_fence ORDER BY fence").fetchall())
+            rows = connection.execute("SELECT fence, highest FROM main.tenure_fence ORDER BY fence")
+            highest = {fence: highest_in(fence, found) for fence, found in rows}
             if not _has(connection, _REPAIRS):
                 return Fences(highest, ())
             query = 'SELECT fence, was, now, who, "when", why FROM main.tenure_fence_repairs ORDER BY repair'

@@ -56,14 +56,17 @@ class FencedConnection(Connection):
         await super()._execute_command(*asked)  # type: ignore[misc]
 
     async def _read_query_result(self, *asked: Any, **settings: Any) -> None:
+        is_whole = False
         try:
             await super()._read_query_result(*asked, **settings)  # type: ignore[misc]
-        except BaseException as error:
-            # Not by the server: there may be more of its answer, and whose would that be?
-            if not trouble_from(error).code:
+            is_whole = True
+        except MySQLError as error:
+            is_whole = bool(trouble_from(error).code)  # The server has said so, and nothing else.
+            raise
+        finally:
+            if not is_whole:  # There may be more of its answer, and whose would that be?
                 self.close()
                 self._connected = False  # Some versions leave that to the next who asks.
-            raise
 
     async def _fill_buffer(self, count: int) -> None:
         """Wait for an answer, or for the rest of it: it is by this that asyncmy does so."""

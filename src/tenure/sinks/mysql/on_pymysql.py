@@ -65,15 +65,18 @@ def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
         asking = self.asking  # That of a block is another as soon as it is over.
         if not asking.acquire(blocking=False):
             raise pymysql.InterfaceError(0, BUSY)
+        is_whole = False
         try:
-            return method(self, *args, **settings)
-        except BaseException as error:
-            # Not by the server: there may be more of its answer, and whose would that be?
-            if not trouble_from(error).code:
-                self._force_close()
+            answer = method(self, *args, **settings)
+            is_whole = True
+        except pymysql.MySQLError as error:
+            is_whole = bool(trouble_from(error).code)  # The server has said so, and nothing else.
             raise
         finally:
+            if not is_whole:  # There may be more of its answer, and whose would that be?
+                self._force_close()
             asking.release()
+        return answer
 
     return asked_alone
 

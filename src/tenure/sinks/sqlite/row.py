@@ -14,17 +14,18 @@ import sqlite3
 import sys
 from contextlib import suppress
 
-from tenure.errors import ConfigError, UnverifiedToken
+from tenure.errors import ConfigError, Refused, UnverifiedToken
 from tenure.model import Token, token
 from tenure.sinks.base import Bound
 from tenure.sinks.fence import Fence
 from tenure.sinks.sqlite.presence import presence_of
 
 TABLE = "tenure_fence"
-# WITHOUT ROWID: the name is the key of the table itself, so a check is one search and not two.
+# WITHOUT ROWID: the name is the key of the table itself, so a check is one search and not two. CHECK: for whoever edits it by hand. 0 is what
+# a fence may be lowered to.
 CREATE = (
-    "CREATE TABLE IF NOT EXISTS main.tenure_fence (fence TEXT NOT NULL PRIMARY KEY, highest INTEGER NOT NULL) "
-    "WITHOUT ROWID"
+    "CREATE TABLE IF NOT EXISTS main.tenure_fence (fence TEXT NOT NULL PRIMARY KEY, highest INTEGER NOT NULL "
+    "CHECK (typeof(highest) = 'integer' AND highest >= 0)) WITHOUT ROWID"
 )
 # Equal: the WHERE lets nothing happen. Higher or new: raised. Lower: NULL, which the column refuses.
 RAISE = (
@@ -97,7 +98,15 @@ def highest_of(cursor: sqlite3.Cursor, fence: str) -> int:
     """Return the highest token that the fence has seen; 0: none. To tell people, not to decide by (rule 2)."""
     cursor.row_factory = None  # The caller's connection may turn rows into something else.
     row = cursor.execute(_HIGHEST, (fence,)).fetchone()
-    return row[0] if row else 0
+    return highest_in(fence, row[0]) if row else 0
+
+
+def highest_in(fence: str, found: object) -> int:
+    """Return what was found as the highest token of the fence. Raises Refused for what somebody edited, who finds no CHECK in old tables."""
+    if type(found) is int and found >= 0:
+        return found
+    detail = f"{TABLE} was edited: {fence} stands at {str(found)[:40]!r}, which is no token. Mend it, and nothing is written until then"
+    raise Refused("SQLite database", "read", detail)
 
 
 def _create(cursor: sqlite3.Cursor) -> None:

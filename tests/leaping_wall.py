@@ -9,14 +9,27 @@ The control has a machine whose CLOCK_BOOTTIME *is* the wall clock: what tenure 
 import asyncio
 import calendar
 import datetime as dt
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 _REAL_NS = time.clock_gettime_ns
 # Those that are set by operators and by NTP; the last ones have no name in Python: ALARM and COARSE.
 _WALL_CLOCKS = {time.CLOCK_REALTIME, time.CLOCK_TAI, 8, 5}
+
+
+_ROOT = Path(__file__).parents[1]
+# What it prints if none of the leaps ends its tenure.
+OUTLIVED = ["renewed 3600 {3600.0}", "renewed -3600 {-3600.0}", "renewed 100000000 {100000000.0}", "Elected Left"]
+
+
+def leapt(url: str, *control: str) -> subprocess.CompletedProcess[str]:
+    """Have a candidate lead, in a process of its own, while its wall clock leaps."""
+    command = [sys.executable, "-m", "tests.leaping_wall", url, *control]
+    return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
 class Leap:
