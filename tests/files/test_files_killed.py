@@ -81,6 +81,28 @@ def test_killed_at_every_call_it_leaves_both_or_neither(name: str, after: bool, 
     assert number > 10  # A delete under a sealed token makes fourteen calls, and it is the shortest.
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_the_first_write_in_a_folder_killed_at_every_call_leaves_it_or_nothing(after: bool, tmp_path: Path) -> None:
+    """Here the folder of the fence and its record are made, too."""
+    seen, number, was_killed = set(), 0, True
+    while was_killed:
+        number += 1
+        fresh = tmp_path / f"fresh-{number}"
+        fresh.mkdir()
+        work = partial(FileSink(fresh).blocking(term(3)).write_bytes, "ledger", NEW)
+        was_killed = killed_at(number, after=after, work=work)
+        assert content(fresh) in (None, NEW), "half a file"
+        FileSink(fresh).folder.seal(FENCE, 4, known_only=False)  # It finishes what counts already.
+        found = content(fresh)
+        with pytest.raises(StaleToken, match="highest seen is 4"):
+            FileSink(fresh).blocking(term(3)).write_bytes("ledger", b"stale")
+        assert (content(fresh), kept(fresh)) == (found, ["fences.json"])
+        seen.add(found)
+        shutil.rmtree(fresh)
+    assert seen == {None, NEW}
+    assert number > 20  # It makes more than thirty calls.
+
+
 def test_a_seal_killed_at_every_call_stands_before_or_after(folder: Path, tmp_path: Path) -> None:
     seen, number, was_killed = set(), 0, True
     while was_killed:
