@@ -191,33 +191,39 @@ def test_rows_that_a_block_has_left_unread_are_not_cut_short_for_whoever_reads_o
     by_thread()
 
 
-SECOND = {"another table": "half_done_nowhere", "the table of fences": "nowhere.tenure_fence"}
+# What the second of two statements does, and the number of its error. Of the sink's own question all of them mean something else.
+SECOND = {
+    "another table is missing": ("INSERT INTO half_done_nowhere VALUES (1)", 1146),
+    "the table of fences is missing": ("INSERT INTO nowhere.tenure_fence VALUES (1)", 1146),
+    "the commit was refused": ("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31004", 31004),
+    "the server goes": ("SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317", 1317),
+}
 
 
-@pytest.mark.parametrize("table", SECOND.values(), ids=SECOND)
+@pytest.mark.parametrize(("second", "number"), SECOND.values(), ids=SECOND)
 @pytest.mark.parametrize("kind", [MySQLSink, PyMySQLSink], ids=lambda kind: kind.__name__)
 def test_a_result_that_was_left_unread_and_is_an_error_is_the_callers(
-    kind: Any, table: str, at: Callable[[Any], Place]
+    kind: Any, second: str, number: int, at: Callable[[Any], Place]
 ) -> None:
     place = at(kind)
-    words = f"{place.write(1)}; INSERT INTO {table} VALUES (1)"  # noqa: S608
+    words = f"{place.write(1)}; {second}"
 
     async def on_loop() -> None:
         async with MySQLSink(place.url) as sink:
             await sink.seal(place.fence, Token(1))
-            with pytest.raises(asyncmy.errors.ProgrammingError) as error:
+            with pytest.raises(asyncmy.errors.MySQLError) as error:
                 async with sink.transaction(place.old) as connection:
                     await connection.cursor().execute(words)
-            assert error.value.args[0] == MISSING
+            assert error.value.args[0] == number
             async with sink.transaction(place.old) as connection:
                 await connection.cursor().execute(f"{place.write(2)}; SELECT 2")
 
     def by_thread() -> None:
         with PyMySQLSink(place.url, client_flag=CLIENT.MULTI_STATEMENTS) as sink:
             sink.admit(place.fence, 1)
-            with pytest.raises(pymysql.ProgrammingError) as error, sink.transaction(place.old) as connection:
+            with pytest.raises(pymysql.MySQLError) as error, sink.transaction(place.old) as connection:
                 connection.cursor().execute(words)
-            assert error.value.args[0] == MISSING
+            assert error.value.args[0] == number
             with sink.transaction(place.old) as connection:
                 connection.cursor().execute(f"{place.write(2)}; SELECT 2")
 
@@ -269,42 +275,92 @@ def test_a_thread_that_is_interrupted_before_it_has_read_its_answer_commits_noth
     assert place.landed() == ["2"]
 
 
-@pytest.mark.parametrize("kind", [MySQLSink, PyMySQLSink], ids=lambda kind: kind.__name__)
-def test_rows_that_could_not_be_converted_are_not_taken_for_the_answer_to_the_commit(
-    kind: Any, at: Callable[[Any], Place]
-) -> None:
-    place, asked = at(kind), "SELECT IF(seq = 251, '', CONCAT('x', seq)) FROM seq_1_to_600"
+class Converter(Exception):
+    """What a converter of the caller's raises."""
 
+
+# By the last two it says what a server could have said.
+RAISED = [Converter(), pymysql.DataError(1366, "no number"), asyncmy.errors.DataError(1366, "no number")]
+ASKED = "SELECT IF(seq = 251, '', CONCAT('x', seq)) FROM seq_1_to_600"
+
+
+def converting(raised: Exception) -> dict[int, Any]:
     def converts(text: str) -> str:
         if text == "x250":
-            raise ZeroDivisionError
+            raise raised
         return text
 
-    codes = {FIELD_TYPE.VAR_STRING: converts, FIELD_TYPE.VARCHAR: converts}
+    return dict.fromkeys((FIELD_TYPE.VAR_STRING, FIELD_TYPE.VARCHAR), converts)
+
+
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["as text", "prepared"])
+@pytest.mark.parametrize("raised", [RAISED[0], RAISED[2]], ids=["of its own", "as of the server"])
+def test_rows_that_could_not_be_converted_are_not_taken_for_the_answer_to_the_commit_of_a_task(
+    raised: Exception, is_prepared: bool, at: Callable[[Any], Place]
+) -> None:
+    place = at(MySQLSink)
+    asked = (f"{ASKED} WHERE seq > %s", (0,)) if is_prepared else (ASKED,)
 
     async def on_loop() -> None:
-        async with MySQLSink(place.url, conv={**asyncmy.converters.conversions, **codes}) as sink:
+        conv = {**asyncmy.converters.conversions, **converting(raised)}
+        async with MySQLSink(place.url, conv=conv, stmt_cache_size=5) as sink:
             await sink.seal(place.fence, Token(1))
             with pytest.raises(Unreachable, match="closed"):  # noqa: PT012
                 async with sink.transaction(place.old) as connection:
                     await connection.cursor().execute(place.write(1))
-                    with pytest.raises(ZeroDivisionError):
-                        await connection.cursor().execute(asked)
-            await commit_on_loop(sink)
+                    with pytest.raises(type(raised)):
+                        await connection.cursor().execute(*asked)
+            async with sink.transaction(place.old) as connection:
+                await connection.cursor().execute(place.write(2))
 
-    async def commit_on_loop(sink: Any) -> None:
-        async with sink.transaction(place.old) as connection:
-            await connection.cursor().execute(place.write(2))
+    asyncio.run(on_loop())
+    assert place.landed() == ["2"]
+
+
+@pytest.mark.parametrize("raised", RAISED[:2], ids=["of its own", "as of the server"])
+def test_rows_that_could_not_be_converted_are_not_taken_for_the_answer_to_the_commit_of_a_thread(
+    raised: Exception, at: Callable[[Any], Place]
+) -> None:
+    place = at(PyMySQLSink)
+    with PyMySQLSink(place.url, conv={**conversions, **converting(raised)}) as sink:
+        sink.admit(place.fence, 1)
+        with pytest.raises(Unreachable, match="closed"), sink.transaction(place.old) as connection:  # noqa: PT012
+            connection.cursor().execute(place.write(1))
+            with pytest.raises(type(raised)):
+                connection.cursor().execute(ASKED)
+        with sink.transaction(place.old) as connection:
+            connection.cursor().execute(place.write(2))
+    assert place.landed() == ["2"]
+
+
+WRONG = {"not to be said": "SELECT 'Łukasz'", "not there": "SELECT * FROM half_done_nowhere", "no SQL": "SELECT FROM"}
+
+
+@pytest.mark.parametrize("words", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("kind", [MySQLSink, PyMySQLSink], ids=lambda kind: kind.__name__)
+def test_a_statement_that_fails_and_is_answered_whole_keeps_nothing_from_being_committed(
+    kind: Any, words: str, at: Callable[[Any], Place]
+) -> None:
+    place = at(kind)
+
+    async def on_loop() -> None:
+        async with MySQLSink(place.url, charset="latin1", stmt_cache_size=5) as sink:
+            await sink.seal(place.fence, Token(1))
+            async with sink.transaction(place.old) as connection:
+                await connection.cursor().execute(place.write(1))
+                for values in ((), ((),)):
+                    with pytest.raises((asyncmy.errors.MySQLError, UnicodeEncodeError)):
+                        await connection.cursor().execute(words, *values)
+                await connection.cursor().execute(place.write(2))
 
     def by_thread() -> None:
-        with PyMySQLSink(place.url, conv={**conversions, **codes}) as sink:
+        with PyMySQLSink(place.url, charset="latin1") as sink:
             sink.admit(place.fence, 1)
-            with pytest.raises(Unreachable, match="closed"), sink.transaction(place.old) as connection:  # noqa: PT012
-                connection.cursor().execute(place.write(1))
-                with pytest.raises(ZeroDivisionError):
-                    connection.cursor().execute(asked)
             with sink.transaction(place.old) as connection:
+                connection.cursor().execute(place.write(1))
+                with pytest.raises((pymysql.MySQLError, UnicodeEncodeError)):
+                    connection.cursor().execute(words)
                 connection.cursor().execute(place.write(2))
 
     by_thread() if kind is PyMySQLSink else asyncio.run(on_loop())
-    assert place.landed() == ["2"]
+    assert place.landed() == ["1", "2"]

@@ -290,7 +290,7 @@ def _asked(sql: str, fence: str) -> Talk[Rows]:
     try:
         return (yield Ask(sql, (fence.encode().hex(),)))
     except Trouble as trouble:
-        if trouble.code == _NO_TABLE:
+        if trouble.code == _NO_TABLE and not trouble.is_callers:
             raise Unready from trouble
         raise
 

@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 
 from tenure.errors import ConfigError
 from tenure.sinks.mysql.settings import arguments_of
-from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, left_over, odd_answer, trouble_from
+from tenure.sinks.mysql.trouble import BUSY, CLOSED, ODD, left_over, odd_answer, trouble_from, was_said
 from tenure.sinks.sql.address import address_of
 from tenure.sinks.sql.lending import end, lend, used_late
 from tenure.sinks.sql.talk import Ask, Rows, Trouble, Unfinished
@@ -21,6 +21,11 @@ from tenure.sinks.sql.talk import Ask, Rows, Trouble, Unfinished
 _OPEN_S: Final = 10
 _LEAST_S: Final = 0.001  # 0 would mean not to wait at all.
 _RULE: Final = "must not be used inside: what came before would not be fenced"
+
+
+# What asks; and what reads on, as cursors do that have results or rows left to read.
+_ASK: Final = ("query", "ping", "kill", "select_db", "set_character_set", "show_warnings")
+_READ: Final = ("next_result", "_read_packet")
 
 
 class FencedConnection(pymysql.Connection):  # type: ignore[misc]
@@ -32,11 +37,16 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
 
     is_given_out = False
     is_waited_on = False  # by a thread of a block that is over
+    has_said = False  # since it was last asked to ask
     until_s: float | None = None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self.asking = RLock()  # By one thread more than once: to ask is to say something and to read the answer.
         super().__init__(*args, **settings)
+
+    def _write_bytes(self, data: bytes) -> None:
+        self.has_said = True
+        super()._write_bytes(data)
 
     def commit(self) -> None:
         """Refuse, once it is given out: a sink commits, together with the check. Before, ``init_command`` is committed."""
@@ -59,21 +69,24 @@ class FencedConnection(pymysql.Connection):  # type: ignore[misc]
         super().autocommit(value)
 
 
-def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
+def _alone(method: Callable[..., Any], *, reads: bool) -> Callable[..., Any]:
+    """Return it as it asks while no other thread does. An answer that it has left half read ends the connection: whose would the rest be?"""
+
     @wraps(method)
     def asked_alone(self: FencedConnection, *args: Any, **settings: Any) -> Any:
         asking = self.asking  # That of a block is another as soon as it is over.
         if not asking.acquire(blocking=False):
             raise pymysql.InterfaceError(0, BUSY)
+        self.has_said = reads
         is_whole = False
         try:
             answer = method(self, *args, **settings)
             is_whole = True
         except pymysql.MySQLError as error:
-            is_whole = bool(trouble_from(error).code)  # The server has said so, and nothing else.
+            is_whole = was_said(error)
             raise
         finally:
-            if not is_whole:  # There may be more of its answer, and whose would that be?
+            if not is_whole and (reads or self.has_said):
                 self._force_close()
             asking.release()
         return answer
@@ -81,18 +94,8 @@ def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
     return asked_alone
 
 
-# All that asks; and what reads single packets, as cursors do that have rows left to read.
-for _name in (
-    "query",
-    "next_result",
-    "ping",
-    "kill",
-    "select_db",
-    "set_character_set",
-    "show_warnings",
-    "_read_packet",
-):
-    setattr(FencedConnection, _name, _alone(getattr(pymysql.Connection, _name)))
+for _name in (*_ASK, *_READ):
+    setattr(FencedConnection, _name, _alone(getattr(pymysql.Connection, _name), reads=_name in _READ))
 
 
 class _Over(FencedConnection):

@@ -19,6 +19,14 @@ def odd_answer(error: Exception) -> Trouble:
     return Trouble("", f"it did not answer as a MySQL or MariaDB does ({words}): is it one?", was_sent=False)
 
 
+def was_said(error: BaseException) -> bool:
+    """Say whether it is the server's word, and thereby the whole of its answer. Not by its number, which anybody can give to an error."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_name.endswith("raise_mysql_exception")
+
+
 def left_over(error: BaseException) -> Trouble:
     """Return what came out when the results were read that a caller had left unread: it is the answer to what the caller had asked."""
     trouble = trouble_from(error)

@@ -202,7 +202,8 @@ class ThreadSink(JudgingSink, Generic[Raw]):
         except Trouble as trouble:
             if not trouble.was_sent:
                 raise self._flow.dialect.failure(self.name, "commit", trouble) from trouble.__cause__
-            if not self._flow.dialect.is_definite(trouble):
+            # What comes of the caller's own question came before the commit was sent.
+            if not trouble.is_callers and not self._flow.dialect.is_definite(trouble):
                 raise OutcomeUnknown(self.name, "commit", trouble.text) from trouble.__cause__
             self.undo(kept, trouble, fence, token)
             raise (trouble.__cause__ or trouble) from None  # Such as a constraint that is checked last: the caller's.
