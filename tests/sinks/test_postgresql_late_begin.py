@@ -306,3 +306,16 @@ def test_one_that_is_ended_inside_is_noticed(words: str, postgresql: PostgresClu
                     await connection.execute(words)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("number", [1.0, True])
+def test_what_only_compares_as_the_token_of_before_is_none(
+    number: Any, postgresql: PostgresCluster, fence: str
+) -> None:
+    async def story() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            await warm(sink, SimpleNamespace(fence=fence, token=Token(1)))
+            with pytest.raises(ConfigError, match="token"):
+                sink.transaction(SimpleNamespace(fence=fence, token=number))
+
+    asyncio.run(story())

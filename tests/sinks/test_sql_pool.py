@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tenure.errors import ConfigError, Unreachable, UnverifiedToken
@@ -231,6 +232,27 @@ def test_whoever_logs_what_asyncpg_says_is_told_of_the_commit(
 
     asyncio.run(story())
     assert [query.rpartition("; ")[2] for query in told] == ["COMMIT"]
+
+
+def test_what_is_asked_first_is_logged_by_asyncpg_and_refused_if_it_was_cut_off(
+    postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    told: list[str] = []
+
+    async def story() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            await warm(sink, term)
+            async with sink.transaction(term) as connection:
+                with connection.query_logger(lambda record: told.append(record.query)):
+                    await connection.execute("SELECT 7")
+            with pytest.raises(asyncpg.InterfaceError, match="closed"):  # noqa: PT012
+                async with sink.transaction(term) as connection:
+                    connection.terminate()
+                    await connection.execute("SELECT 8")
+            await warm(sink, term)
+
+    asyncio.run(story())
+    assert told == ["SELECT 7"]
 
 
 def test_on_mariadb_a_token_that_was_shown_is_not_shown_again(mariadb: MariaDbCluster, term: SimpleNamespace) -> None:

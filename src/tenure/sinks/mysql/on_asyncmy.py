@@ -52,17 +52,18 @@ class AsyncmyDriver:
         lent.has_statements()
         return lent
 
-    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
+    def end(self, raw: FencedConnection, lent: FencedConnection) -> bool:
         end(raw, lent, Over)
         raw.has_statements()
         # Or a cursor of that block would find those that speak through another.
         lent._stmt_cache = {}  # noqa: SLF001
         result = raw._result  # noqa: SLF001
         raw.is_waited_on |= result is not None and bool(result.unbuffered_active)
+        return self.is_inside(raw)
 
-    def postpone(self, raw: FencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
+    def postpone(self, raw: FencedConnection, asks: list[Ask], idle_s: float) -> FencedConnection | None:  # noqa: ARG002
         # What there is to say is no BEGIN: that comes with the first statement by itself.
-        return not asks and self.is_usable(raw)
+        return self.lend(raw) if not asks and self.is_usable(raw) else None
 
     def is_own(self, raw: FencedConnection) -> bool:  # noqa: ARG002
         return True  # Poolers of this protocol give a session away only with what was set in it.

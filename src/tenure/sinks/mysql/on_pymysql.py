@@ -56,7 +56,7 @@ class PyMySQLDriver:
     def lend(self, raw: FencedConnection) -> FencedConnection:
         return lend(raw)
 
-    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
+    def end(self, raw: FencedConnection, lent: FencedConnection) -> bool:
         asking = lent.asking
         is_free = asking.acquire(blocking=False)
         end(raw, lent, Over)
@@ -69,6 +69,7 @@ class PyMySQLDriver:
         lent.asking = RLock()
         if is_free:
             asking.release()
+        return self.is_inside(raw)
 
     def limit(self, raw: FencedConnection, until_s: float | None) -> None:
         raw.until_s = until_s

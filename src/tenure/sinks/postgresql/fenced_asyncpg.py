@@ -16,6 +16,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from tenure.sinks.sql.lending import used_late
+from tenure.sinks.sql.talk import Ask
 
 _AT_ONCE_S: Final = 0.0001  # Nobody is told anything in less, so it is not worth the question.
 # Those whose protocol was read and tested. With any other each BEGIN is sent by itself.
@@ -81,11 +82,12 @@ class _Unbegun:
         if self.was_sent:
             raise asyncpg.InFailedSQLTransactionError(_FAILED)
         self.was_sent = self.is_asked = True
+        is_begun = False
         try:
             status = await self.protocol.query(f"{self._begin}; {query}", limit_s)
+            is_begun = True
         except asyncpg.PostgresError as error:
-            if self.protocol.is_in_transaction():
-                self._connection.begun(self)
+            is_begun = self.protocol.is_in_transaction()
             # What it points at is to be found in the caller's own words.
             place, before = getattr(error, "position", None) or "", len(f"{self._begin}; ")
             if place.isdigit() and int(place) > before:
@@ -93,7 +95,8 @@ class _Unbegun:
             raise
         finally:
             self.is_asked = False
-        self._connection.begun(self)
+            if is_begun and self._connection._protocol is self:  # noqa: SLF001  (Or it was closed in the meantime.)
+                self._connection._protocol = self.protocol  # noqa: SLF001
         return status
 
     def __getattr__(self, name: str) -> Any:
@@ -143,9 +146,19 @@ def _judged(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[An
     return carried_out
 
 
+async def _execute(self: _Lent, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+    raw = self._con
+    if raw is None:
+        raise used_late()
+    if _IS_KNOWN and not args and not raw._query_loggers and not raw._aborted:  # noqa: SLF001
+        return await raw._protocol.query(query, timeout)  # noqa: SLF001  (As asyncpg's would, by way of three others.)
+    return await asyncpg.Connection.execute(raw, query, *args, timeout=timeout)
+
+
 for _name, _method in inspect.getmembers(asyncpg.Connection, inspect.iscoroutinefunction):
     if not _name.startswith("_"):
         setattr(_Lent, _name, _judged(_method))
+_Lent.execute = wraps(asyncpg.Connection.execute)(_execute)
 
 
 class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
@@ -169,23 +182,26 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
         """Return what a block is given of it."""
         return _Lent(self)
 
-    def end(self, lent: Any) -> None:
-        """Have that say nothing any more, nor what was made through it."""
+    def end(self, lent: Any) -> bool:
+        """Have that say nothing any more, nor what was made through it. Returns whether a transaction is open (``is_inside``)."""
         lent._con = None  # noqa: SLF001
         self._pool_release_ctr += 1
+        return bool(self._aborted or self._protocol.is_in_transaction() or not self._protocol.is_connected())
 
     def enter(self) -> None:
         """Have asyncpg know of a transaction that it did not begin."""
         # All that asyncpg does with this attribute: what is started now is a savepoint, whenever it was made, and of the same level.
         self._top_xact = _OUTERMOST if _IS_KNOWN else self.transaction()
 
-    def enter_late(self, begin: str, idle_s: float) -> bool:
-        """Likewise, and have ``begin`` sent with the first statement. False: it cannot be, and nothing was changed."""
-        if not _IS_KNOWN or self.is_pooled or not self.is_left() or (idle_s > _AT_ONCE_S and self.has_unread()):
-            return False
-        self._top_xact = _OUTERMOST
-        self._protocol = _Unbegun(self, self._protocol, begin)
-        return True
+    def postpone(self, asks: list[Ask], idle_s: float) -> Any:
+        """Lend it, and have that sent with the first statement which is asked of it. None: it cannot be, and nothing was changed."""
+        if not _IS_KNOWN or self.is_pooled or self._aborted or self._top_xact is not None:
+            return None
+        protocol = self._protocol  # There is none any more, once it is aborted.
+        if protocol.is_in_transaction() or not protocol.is_connected() or (idle_s > _AT_ONCE_S and self.has_unread()):
+            return None
+        self._top_xact, self._protocol = _OUTERMOST, _Unbegun(self, protocol, asks[0].sql)
+        return _Lent(self)
 
     def committing(self, sql: str) -> Awaitable[Any]:
         """Return what commits by ``sql``."""
@@ -197,11 +213,6 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
     def left(self) -> None:
         """Have asyncpg know that the transaction has been committed."""
         self._top_xact = None
-
-    def begun(self, unbegun: _Unbegun) -> None:
-        """Put asyncpg's protocol into its place again, unless the connection was closed in the meantime."""
-        if self._protocol is unbegun:
-            self._protocol = unbegun.protocol
 
     def leave(self) -> bool:
         """Have asyncpg know of no transaction. Returns whether the server may have begun one."""

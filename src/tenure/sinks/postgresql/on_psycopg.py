@@ -159,9 +159,10 @@ class PsycopgDriver(_Psycopg):
     def lend(self, raw: FencedConnection) -> FencedConnection:
         return lend(raw)
 
-    def end(self, raw: FencedConnection, lent: FencedConnection) -> None:
+    def end(self, raw: FencedConnection, lent: FencedConnection) -> bool:
         end(raw, lent, _Over)
         _look_for_unfinished(raw)
+        return self.is_inside(raw)
 
     def limit(self, raw: FencedConnection, until_s: float | None) -> None:
         raw.until_s = until_s
@@ -202,12 +203,13 @@ class AsyncPsycopgDriver(_Psycopg):
     def lend(self, raw: AsyncFencedConnection) -> AsyncFencedConnection:
         return lend(raw)
 
-    def end(self, raw: AsyncFencedConnection, lent: AsyncFencedConnection) -> None:
+    def end(self, raw: AsyncFencedConnection, lent: AsyncFencedConnection) -> bool:
         end(raw, lent, _AsyncOver)
         _look_for_unfinished(raw)
+        return self.is_inside(raw)
 
-    def postpone(self, raw: AsyncFencedConnection, asks: list[Ask], idle_s: float) -> bool:  # noqa: ARG002
-        return False
+    def postpone(self, raw: AsyncFencedConnection, asks: list[Ask], idle_s: float) -> None:  # noqa: ARG002
+        return None
 
     async def close(self, raw: AsyncFencedConnection) -> None:
         await raw.close()

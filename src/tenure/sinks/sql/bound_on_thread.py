@@ -41,10 +41,10 @@ class ThreadTransaction(Generic[Raw]):
     ) -> None:
         sink, kept = self._sink, self._kept
         try:
-            sink.driver.end(kept.raw, self._lent)
+            is_inside = sink.driver.end(kept.raw, self._lent)
             with sink.refused.counting(self._fence):
                 if error is None:
-                    sink.finish(kept, self._fence, self._token)
+                    sink.finish(kept, self._fence, self._token, is_inside=is_inside)
                 elif isinstance(error, Exception):  # Not if it is interrupted: then there is no time to be polite.
                     sink.undo(kept, error, self._fence, self._token)
         finally:

@@ -18,10 +18,10 @@ class LoopDriver(Protocol[Raw]):
         """Ask the server. A statement without parameters may be several, and needs to return nothing."""
         ...
 
-    def postpone(self, raw: Raw, asks: list[Ask], idle_s: float) -> bool:
-        """Have a transaction begin by these with the first statement of the caller's, in one message. False: ask them now.
+    def postpone(self, raw: Raw, asks: list[Ask], idle_s: float) -> Raw | None:
+        """Lend it, and have a transaction begin by these with the first statement of the caller's, in one message. None: ask them now.
 
-        False as well if it may not be used again (``is_usable``), or has died in the time for which it was idle.
+        None as well if it may not be used again (``is_usable``), or has died in the time for which it was idle.
         """
         ...
 
@@ -29,8 +29,8 @@ class LoopDriver(Protocol[Raw]):
         """Return what a block is given of it (see ``lending``)."""
         ...
 
-    def end(self, raw: Raw, lent: Raw) -> None:
-        """Have what a block was given of it say nothing any more. Whatever is said next is the sink's."""
+    def end(self, raw: Raw, lent: Raw) -> bool:
+        """Have what a block was given of it say nothing any more: whatever is said next is the sink's. Returns ``is_inside``."""
         ...
 
     def is_own(self, raw: Raw) -> bool:
@@ -83,8 +83,8 @@ class ThreadDriver(Protocol[Raw]):
         """Return what a block is given of it (see ``lending``)."""
         ...
 
-    def end(self, raw: Raw, lent: Raw) -> None:
-        """Have what a block was given of it say nothing any more. Whatever is said next is the sink's."""
+    def end(self, raw: Raw, lent: Raw) -> bool:
+        """Have what a block was given of it say nothing any more: whatever is said next is the sink's. Returns ``is_inside``."""
         ...
 
     def is_own(self, raw: Raw) -> bool:

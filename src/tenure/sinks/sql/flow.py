@@ -37,7 +37,7 @@ class Kept(Generic[Raw]):
         self.used_at_s = 0.0
         self.presented: tuple[str, int] = ("", 0)
         # How the last transaction began, by what, and by what it was to be committed: those of the next one are mostly the same.
-        self.begins_so: tuple[tuple[str, int], str, int, str] | None = None
+        self.begins_so: tuple[str, int, str] | None = None
         self.begins_by: list[Ask] = []
         self.ends_by: Ask | None = None
 
@@ -93,7 +93,7 @@ class Flow:
     def __init__(self, dialect: Dialect, limits: Limits) -> None:
         self.dialect, self.limits = dialect, limits
         # By fence: the token that it is known to have stood at. Such a token is checked with the commit, and not before.
-        self.sealed: dict[str, int] = {}
+        self.sealed: dict[str, Token] = {}
 
     def opened(self, kept: Kept[Raw]) -> Talk[None]:
         """Tell a new connection what it must know."""
@@ -113,20 +113,21 @@ class Flow:
         except Unready:
             return 0
 
-    def beginning(self, kept: Kept[Raw], fence: str, token: Token, isolation: str) -> list[Ask]:
-        """Return what opens a transaction on this connection, which then knows how to commit it."""
-        so = (kept.presented, fence, token, isolation)
+    def beginning(self, kept: Kept[Raw], so: tuple[str, Token, str]) -> list[Ask]:
+        """Return what opens a transaction on this connection, for a fence, a token and a level; it then knows how to commit it."""
         if kept.begins_so != so:
+            fence, token, isolation = so
             opening = Opening(isolation, fence, token, kept.presented, self.limits.idle_ms, kept.is_own)
             kept.begins_by, kept.ends_by = self.dialect.begin(opening), self.dialect.end(fence, token)
-            kept.begins_so = so
+            # The next one begins otherwise, where what was presented stays.
+            kept.begins_so = so if kept.presented == (fence, token) else None
         return kept.begins_by
 
     def begin(
         self, kept: Kept[Raw], fence: str, token: Token, isolation: str, *, may_raise: bool
     ) -> Talk[UnverifiedToken | None]:
         """Open a transaction that counts under ``token``. Returns the refusal of a token that may not raise the fence."""
-        begin = self.beginning(kept, fence, token, isolation)
+        begin = self.beginning(kept, (fence, token, isolation))
         kept.presented = fence, token
         for attempt in range(_TRIES_MAX):
             for ask in begin:  # noqa: UP028  (a list takes no answers)

@@ -38,6 +38,7 @@ class LoopSink(JudgingSink, Generic[Raw]):
         super().__init__(verify)
         self.name = driver.address
         self._flow, self.driver = Flow(dialect, limits), driver
+        self.sealed = self._flow.sealed  # as transactions want to know it
         self._room = Semaphore(connections_max, fast_acquire=True)
         self._idle: list[Kept[Raw]] = []
         self._is_closed = False
@@ -178,10 +179,10 @@ class LoopSink(JudgingSink, Generic[Raw]):
                 self.give_back(kept)
         return kept
 
-    def postponed(self, fence: str, token: Token, isolation: str) -> Kept[Raw] | None:
-        """Return a connection on which a transaction begins with the caller's first statement; None: it has to be begun.
+    def postponed(self, fence: str, token: Token, isolation: str) -> tuple[Kept[Raw], Raw] | None:
+        """Return a connection on which a transaction begins with the caller's first statement, and what the block is given of it.
 
-        It must be given back.
+        None: it has to be begun. The connection must be given back.
 
         One that has been idle for a while may have died, and is asked something that can be repeated before it is given out.
         """
@@ -191,33 +192,25 @@ class LoopSink(JudgingSink, Generic[Raw]):
         idle_s = time.monotonic() - kept.used_at_s
         if idle_s > _FRESH_S:
             return None
-        if not self.driver.postpone(kept.raw, self._flow.beginning(kept, fence, token, isolation), idle_s):
+        # As the last transaction on it began, mostly.
+        so = fence, token, isolation
+        begins_by = kept.begins_by if kept.begins_so == so else self._flow.beginning(kept, so)
+        lent = self.driver.postpone(kept.raw, begins_by, idle_s)
+        if lent is None:
             return None
         self._room.acquire_nowait()
         self._idle.pop()
         kept.is_clean, kept.presented = False, (fence, token)
-        return kept
+        return kept, lent
 
-    async def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
-        """Check the token and commit."""
-        if not self.driver.is_inside(kept.raw):
+    async def finish(
+        self, kept: Kept[Raw], fence: str, token: Token, failed: Trouble | None, *, is_inside: bool
+    ) -> None:
+        """Check the token and commit, where that is not done by one question, or say what it means that this failed."""
+        if not is_inside:
             # Dropped: who knows what else was done to the session, outside a transaction?
             rule = "must last until its block ends: what was committed inside was not fenced"
             raise ConfigError("transaction", "ended inside", rule)
-        failed = None
-        if kept.ends_by is not None:
-            # By itself and not in a talk: with every transaction, that takes longer than all else that there is to decide.
-            try:
-                await self.driver.ask(kept.raw, kept.ends_by)
-            except Trouble as trouble:
-                failed = trouble
-            else:
-                self._flow.sealed[fence] = token
-                kept.is_clean = True
-                return
-        await self._finish_otherwise(kept, fence, token, failed)
-
-    async def _finish_otherwise(self, kept: Kept[Raw], fence: str, token: Token, failed: Trouble | None) -> None:
         try:
             await self._talk(kept, self._flow.finish(fence, token, failed))
             kept.is_clean = True

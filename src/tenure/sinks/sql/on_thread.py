@@ -174,9 +174,9 @@ class ThreadSink(JudgingSink, Generic[Raw]):
                 self.give_back(kept)
         return kept
 
-    def finish(self, kept: Kept[Raw], fence: str, token: Token) -> None:
+    def finish(self, kept: Kept[Raw], fence: str, token: Token, *, is_inside: bool) -> None:
         """Check the token and commit."""
-        if not self.driver.is_inside(kept.raw):
+        if not is_inside:
             # Dropped: who knows what else was done to the session, outside a transaction?
             rule = "must last until its block ends: what was committed inside was not fenced"
             raise ConfigError("transaction", "ended inside", rule)
