@@ -64,6 +64,23 @@ def test_an_idle_connection_that_was_given_up_is_replaced(postgresql: PostgresCl
     asyncio.run(story())
 
 
+def test_a_session_that_has_ended_before_the_first_statement_is_told_of_as_such_each_time(
+    postgresql: PostgresCluster, term: SimpleNamespace
+) -> None:
+    async def story() -> None:
+        async with PostgresSink(postgresql.url) as sink:
+            raw = await warm(sink, term)
+            with pytest.raises(Unreachable, match="closed"):  # noqa: PT012  (of the commit)
+                async with sink.transaction(term) as connection:
+                    await connection.close()
+                    for _ in range(2):
+                        with pytest.raises(asyncpg.InterfaceError, match="connection is closed"):
+                            await connection.execute("SELECT 1")
+            assert await warm(sink, term) is not raw
+
+    asyncio.run(story())
+
+
 def test_what_is_nested_must_be_of_the_level_of_the_transaction_around_it(
     postgresql: PostgresCluster, term: SimpleNamespace
 ) -> None:

@@ -95,6 +95,47 @@ def test_all_have_ended_only_when_work_has_that_nobody_waits_for() -> None:
     assert play(story()) == []
 
 
+def test_all_have_ended_only_when_whoever_was_answered_asks_for_nothing_more() -> None:
+    async def story() -> None:
+        turns, here = Turns(), Here()
+
+        async def twice() -> str:
+            await turns.through(here.ask("look"))
+            here.answer = asyncio.get_running_loop().create_future()
+            return await turns.through(here.ask("claim"))
+
+        claim = asyncio.create_task(twice())
+        await asyncio.sleep(0)
+        ended = asyncio.create_task(turns.all_ended())
+        await asyncio.sleep(0)
+        here.answer.set_result("yes")
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert here.done == ["look begins", "look ends", "claim begins"]
+        assert not ended.done()
+        here.answer.set_result("yes")
+        assert await claim == "yes"
+        await ended
+
+    assert play(story()) == []
+
+
+def test_what_work_waits_for_is_cancelled_with_it_also_in_the_turn_in_which_it_has_begun() -> None:
+    # Or a driver would believe for ever that its question is under way.
+    async def story() -> None:
+        turns, here = Turns(), Here()
+        caller = asyncio.create_task(turns.through(here.ask("put")))
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.wait([caller])
+        await turns.all_ended()
+        assert here.answer.cancelled()
+        assert here.done == ["put begins"]
+
+    assert play(story()) == []
+
+
 def test_a_deadline_in_the_work_is_the_works_and_never_its_callers() -> None:
     async def story() -> None:
         turns, here = Turns(), Here()

@@ -20,6 +20,15 @@ class Place(Protocol):
     busy: "asyncio.Future[Any] | None"  # the request that is under way
 
 
+class _OfItsOwn:
+    """A place to which nothing else is done."""
+
+    __slots__ = ("busy",)
+
+    def __init__(self) -> None:
+        self.busy: asyncio.Future[Any] | None = None
+
+
 class Turns:
     """Every piece of work that is under way. Used on one event loop."""
 
@@ -54,6 +63,10 @@ class Turns:
             else:
                 task.add_done_callback(_ask_for_its_error)
         return task.result()
+
+    def through(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Likewise do something beside which others may be done."""
+        return self.alone(_OfItsOwn(), work)
 
     async def _to_its_end(self, place: Place, work: Coroutine[Any, Any, T], over: "asyncio.Future[None]") -> T:
         try:
@@ -92,7 +105,7 @@ class Turns:
 
     async def all_ended(self) -> None:
         """Wait for all of it. Each has a deadline."""
-        if self._under_way:
+        while self._under_way:  # Whoever is answered may ask for more before this is told.
             await asyncio.wait(self._under_way)
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
@@ -131,7 +144,9 @@ class _Begun(Coroutine[Any, Any, T]):
         return self._first.pop() if self._first else self._work.send(value)
 
     def throw(self, error: Any, value: Any = None, traceback: TracebackType | None = None) -> Any:
-        self._first.clear()
+        waited = self._first.pop() if self._first else None
+        if waited is not None and isinstance(error, asyncio.CancelledError) and waited.cancel():
+            return waited  # What is waited for is cancelled, as the task would do, and hears of it.
         if self._is_over:  # Cancelled before it could notice that there is nothing left to do.
             raise error
         return self._work.throw(error, value, traceback) if value is not None else self._work.throw(error)

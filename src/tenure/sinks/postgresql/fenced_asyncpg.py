@@ -121,6 +121,13 @@ class _Unbegun:
         return begun_before
 
 
+class _NoPool:
+    """What asyncpg up to 0.31 tells, by way of what a pool gave out, that a connection has ended."""
+
+    def _release_on_close(self) -> None:
+        pass
+
+
 class _Lent(PoolConnectionProxy):  # type: ignore[misc]
     """The connection as one block has it (see ``lending``), in the way in which asyncpg's own pool gives out connections.
 
@@ -129,6 +136,7 @@ class _Lent(PoolConnectionProxy):  # type: ignore[misc]
     """
 
     __slots__ = ()
+    _holder = _NoPool()
 
     def __init__(self, raw: "FencedConnection") -> None:
         self._con = raw  # type: ignore[misc]
@@ -150,7 +158,7 @@ async def _execute(self: _Lent, query: str, *args: Any, timeout: float | None = 
     raw = self._con
     if raw is None:
         raise used_late()
-    if _IS_KNOWN and not args and not raw._query_loggers and not raw._aborted:  # noqa: SLF001
+    if _IS_KNOWN and not args and not raw._query_loggers and not raw._aborted and raw._protocol.is_connected():  # noqa: SLF001
         return await raw._protocol.query(query, timeout)  # noqa: SLF001  (As asyncpg's would, by way of three others.)
     return await asyncpg.Connection.execute(raw, query, *args, timeout=timeout)
 

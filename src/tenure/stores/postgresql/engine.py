@@ -1,6 +1,6 @@
 """The engine of the store: what is asked for, sent as one statement each. Runs on asyncio."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import asyncpg
@@ -75,9 +75,7 @@ class PostgresEngine:
         return cast("Mapping[str, Any]", rows[0])
 
     async def _check(self, session: PostgresSession, operation: str) -> None:
-        """Make sure, once for each connection, that this is the database we know, and has not gone back."""
-        if session is self._checked:
-            return
+        """Make sure that this is the database we know, and has not gone back."""
         about = await self._about_store(session, operation)
         last = packed(session.timeline, about["counted"] or 0)
         if about["identity"] == self._identity and last >= self._latest_token:
@@ -98,12 +96,15 @@ class PostgresEngine:
             session.abort()
             raise Refused(self.settings.sql.address, operation, _ANOTHER)
 
-    async def _run(self, operation: str, work: Callable[[PostgresSession], Awaitable[T]], within_s: float) -> T:
+    def _run(
+        self, operation: str, work: Callable[[PostgresSession], Awaitable[T]], within_s: float
+    ) -> Coroutine[Any, Any, T]:
         async def checked(session: PostgresSession) -> T:
-            await self._check(session, operation)
+            if session is not self._checked:
+                await self._check(session, operation)
             return await work(session)
 
-        return await self.link.run(operation, checked, within_s)
+        return self.link.run(operation, checked, within_s)
 
     async def _create(self, session: PostgresSession, operation: str = "open") -> None:
         try:
@@ -164,9 +165,8 @@ class PostgresEngine:
 
     async def release(self, bid: Bid, marks: list[str], within_s: float) -> None:
         async def leave(session: PostgresSession) -> None:
-            if (
-                marks
-            ):  # First: what comes after this has no effect, and what came before it is seen by the next statement.
+            # First: what comes after this has no effect, and what came before it is seen by the next statement.
+            if marks:
                 await session.fetch(self._sql.withdraw, [bid.election, "".join(marks)])
             await session.fetch(self._sql.release, _whose(bid))
 

@@ -71,12 +71,14 @@ class Link(Generic[C]):
         self._address, self._endpoints, self._connector = address, list(endpoints), connector
         self._session: C | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._asking_count = 0  # who has the connection, and who waits for it
+        self._is_closed = False
         self._turns = Turns()
 
     async def run(self, operation: str, work: Callable[[C], Awaitable[T]], within_s: float) -> T:
         """Do something with the connection, to its end; who is cancelled stops waiting for it and no more."""
         until_s = asyncio.get_running_loop().time() + within_s
-        return await asyncio.shield(self._turns.start(self._run(operation, work, until_s, within_s)))
+        return await self._turns.through(self._run(operation, work, until_s, within_s))
 
     async def endpoint(self, operation: str, within_s: float) -> str:
         """Return which server takes our writes, once one does."""
@@ -88,8 +90,9 @@ class Link(Generic[C]):
         return self._endpoints[0]
 
     async def close(self) -> None:
-        """Wait for what is under way, each of which has a deadline, and end the connection."""
+        """Wait for what is under way, each of which has a deadline, and end the connection. There will be no other."""
         await self._turns.all_ended()
+        self._is_closed = True
         session, self._session = self._session, None
         if session is None:
             return
@@ -100,29 +103,44 @@ class Link(Generic[C]):
             session.abort()
 
     async def _run(self, operation: str, work: Callable[[C], Awaitable[T]], until_s: float, within_s: float) -> T:
+        self._asking_count += 1
+        try:
+            if self._asking_count > 1:
+                await self._wait_for_turn(operation, until_s, within_s)
+            else:  # Nothing is waited for, and a deadline would be a tenth of all that a call takes here.
+                await self._one_at_a_time.acquire()
+            try:
+                return await self._carry_out(operation, work, until_s, within_s)
+            finally:
+                self._one_at_a_time.release()
+        finally:
+            self._asking_count -= 1
+
+    async def _wait_for_turn(self, operation: str, until_s: float, within_s: float) -> None:
         try:
             async with asyncio.timeout_at(until_s):
                 await self._one_at_a_time.acquire()
         except TimeoutError:
             detail = f"the requests before it took all of the {within_s:.3g} s that it had"
             raise Unreachable(self._address, operation, detail) from None
-        try:
+
+    async def _carry_out(self, operation: str, work: Callable[[C], Awaitable[T]], until_s: float, within_s: float) -> T:
+        session = self._session
+        if session is None or session.broken:
             session = await self._connected(operation, until_s)
-            try:
-                async with asyncio.timeout_at(until_s):
-                    return await work(session)
-            except TimeoutError:
+        try:
+            async with asyncio.timeout_at(until_s):
+                return await work(session)
+        except TimeoutError:
+            self._drop()
+            # The next search begins with another server, if there is one.
+            self._endpoints.append(self._endpoints.pop(0))
+            raise OutcomeUnknown(self._address, operation, f"no answer within {within_s:.3g} s") from None
+        except self._connector.faults as error:
+            fault = self._connector.fault_of(error, sent=True)
+            if fault.ends_session or session.broken:
                 self._drop()
-                # The next search begins with another server, if there is one.
-                self._endpoints.append(self._endpoints.pop(0))
-                raise OutcomeUnknown(self._address, operation, f"no answer within {within_s:.3g} s") from None
-            except self._connector.faults as error:
-                fault = self._connector.fault_of(error, sent=True)
-                if fault.ends_session or session.broken:
-                    self._drop()
-                raise fault.kind(self._address, operation, fault.detail) from None
-        finally:
-            self._one_at_a_time.release()
+            raise fault.kind(self._address, operation, fault.detail) from None
 
     def _drop(self) -> None:
         session, self._session = self._session, None
@@ -130,8 +148,8 @@ class Link(Generic[C]):
             session.abort()
 
     async def _connected(self, operation: str, until_s: float) -> C:
-        if self._session is not None and not self._session.broken:
-            return self._session
+        if self._is_closed:  # Nobody would end the connection.
+            raise Unreachable(self._address, operation, "the store was closed")
         self._drop()
         errors: list[StoreError] = []
         for endpoint in list(self._endpoints):
