@@ -5,6 +5,7 @@ the primary may have missed the last counts, but not that it was made the primar
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tenure.errors import Refused
@@ -18,6 +19,7 @@ EPOCH_MAX: Final = 2 ** (63 - COUNTER_BITS) - 1
 _INTEGER_MAX: Final = 2**63 - 1
 _TEXT_MAX_BYTES: Final = 1024
 _ADDRESS_MAX_BYTES: Final = 4096
+_TEXTS_MAX: Final = 4096
 
 # By election *and* token: two candidates of one process may have had the same office, one after the other.
 Lasting = dict[tuple[str, int], tuple[int, bool]]
@@ -115,11 +117,17 @@ def check_bid(store: str, operation: str, bid: Bid) -> None:
 def check_text(store: str, operation: str, *texts: str) -> None:
     """Refuse a name that no row can hold."""
     for text in texts:
-        # A lone surrogate, as os.fsdecode makes of bytes that are no text, cannot be stored, and PostgreSQL takes no zero.
-        encoded = _encoded(text)
-        if not 0 < len(encoded) <= _TEXT_MAX_BYTES or b"\0" in encoded:
+        if not _can_be_stored(text):
             rule = f"cannot be stored: it must be text of 1 to {_TEXT_MAX_BYTES} bytes without zeros"
             raise Refused(store, operation, f"{text[:64]!r} {rule}")
+
+
+# The names of a process's own elections, asked of with every call.
+@lru_cache(_TEXTS_MAX)
+def _can_be_stored(text: str) -> bool:
+    # A lone surrogate, as os.fsdecode makes of bytes that are no text, cannot be stored, and PostgreSQL takes no zero.
+    encoded = _encoded(text)
+    return 0 < len(encoded) <= _TEXT_MAX_BYTES and b"\0" not in encoded
 
 
 def check_address(store: str, operation: str, address: str) -> None:

@@ -231,8 +231,10 @@ class SqlStore:
     async def release(self, bid: Bid) -> None:
         self._check("release", bid)
         place = self._places.find(bid)
-        serials = sorted(serial for serial in (place.in_doubt if place else ()) if serial <= bid.serial)
-        marks = [Ask(replace(bid, serial=serial)).mark for serial in serials]
+        marks: list[str] = []
+        if place is not None and place.in_doubt:
+            serials = sorted(serial for serial in place.in_doubt if serial <= bid.serial)
+            marks = [Ask(replace(bid, serial=serial)).mark for serial in serials]
         await self._engine.release(bid, marks, self._within_s(bid))
         self._places.leave(bid)
 
