@@ -12,8 +12,6 @@ Rules of this file
    c. the old leader takes the lock, reads the row: still 1, and believes itself.
    There, FOR SHARE fails at c: a row that has changed since cannot be locked (SQLSTATE 40001).
 4. A shared lock is never raised to one of one's own: two that do so at once wait for each other.
-5. Whatever changes a fence has the lock for itself, and draws a new stamp under it, until it is committed: seals, repairs, and whoever edits
-   the table by hand. The table's own trigger sees to that, so that nothing that is written here can forget it.
 """
 
 from hashlib import md5
@@ -22,7 +20,6 @@ from typing import Final
 SCHEMA: Final = "tenure_fence"
 STALE, UNVERIFIED, MISSING, NONSENSE, ENDED = "TN001", "TN002", "TN003", "TN004", "TN005"
 LOCK_SEED: Final = 7_465_110  # So that a lock of another program on the same text is another lock.
-_STAMP: Final = "pg_catalog.pg_sequence_last_value('tenure_fence.stamp'::pg_catalog.regclass)"
 
 # Every name is written out here, operators too, where the others set the search path: that costs a third of the whole check.
 _LOCK_AND_READ = f"""
@@ -62,37 +59,30 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $${_CHECK}$$;
 
 # The same before a commit, as a procedure: what is called is not planned, and has no rows to tell of, which is two thirds of
 # what is left to save. The setting is what the transaction has presented, and is gone if it has ended inside.
-#
-# What takes longest is to read the row, so a session remembers at which stamp it has found the token right (ADR 0044). The stamp is drawn anew
-# under the lock before whatever changes a fence is committed. So as long as it is the same, and the lock is held when it is looked at,
-# the row is the same. That is why what is compared stands behind THEN: nothing else has an order that can be relied upon.
-# Nothing is remembered on a standby: there, a stamp arrives before what it was drawn for, and a session outlives a promotion.
+# Every condition is set up anew in each transaction, so what is plainly right takes two. If the first is true, the lock is held, in
+# whichever order its parts are looked at; and the read, which is the next statement, has a snapshot of its own, taken after it.
 _FINISH = f"""
 CREATE OR REPLACE PROCEDURE tenure_fence.finish(wanted_fence text, wanted bigint, shown_by text)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  found_stamp pg_catalog.int8;
+  seen_highest pg_catalog.int8;
 BEGIN
-  IF (CASE WHEN pg_catalog.current_setting(shown_by, true) OPERATOR(pg_catalog.=) wanted::pg_catalog.text
+  IF pg_catalog.current_setting(shown_by, true) OPERATOR(pg_catalog.=) wanted::pg_catalog.text
       AND pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.hashtextextended(wanted_fence, {LOCK_SEED})) IS NOT NULL
-    THEN pg_catalog.current_setting(shown_by OPERATOR(pg_catalog.||) '_at'::pg_catalog.text, true) OPERATOR(pg_catalog.=)
-      ({_STAMP}::pg_catalog.text OPERATOR(pg_catalog.||) '/'::pg_catalog.text OPERATOR(pg_catalog.||) wanted::pg_catalog.text) END)
-  THEN
-    RETURN;
+      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'::pg_catalog.text THEN
+    SELECT known.highest INTO seen_highest FROM tenure_fence.fences AS known
+      WHERE known.fence OPERATOR(pg_catalog.=) wanted_fence;
+    IF seen_highest OPERATOR(pg_catalog.=) wanted THEN
+      RETURN;
+    END IF;
   END IF;
   IF pg_catalog.current_setting(shown_by, true) OPERATOR(pg_catalog.=) wanted::pg_catalog.text THEN
-    -- After the lock was taken, and before the row is read.
-    found_stamp := {_STAMP};
-    PERFORM tenure_fence.guard(wanted_fence, wanted);
-    IF NOT pg_catalog.pg_is_in_recovery() THEN
-      PERFORM pg_catalog.set_config(shown_by OPERATOR(pg_catalog.||) '_at'::pg_catalog.text,
-        found_stamp::pg_catalog.text OPERATOR(pg_catalog.||) '/'::pg_catalog.text OPERATOR(pg_catalog.||) wanted::pg_catalog.text, false);
-    END IF;
+{_CHECK.strip()};
   ELSE
     RAISE EXCEPTION 'tenure: the transaction has ended inside: what came before was not fenced' USING ERRCODE = '{ENDED}';
   END IF;
 END $$;
-"""
+"""  # noqa: S608  (numbers and names of ours)
 
 _ADMIT = f"""
 CREATE OR REPLACE FUNCTION tenure_fence.admit(wanted_fence text, wanted bigint) RETURNS void
@@ -174,34 +164,6 @@ CREATE TABLE IF NOT EXISTS tenure_fence.fences (
 );
 """
 
-# Not counted but drawn: a number that was counted can come again, when a sequence is reset or a backup put back beneath a session that
-# remembers it. A sequence, because it is read without a query, and in no snapshot: its number is of this moment at every level of isolation.
-_CHANGES = f"""
-CREATE SEQUENCE IF NOT EXISTS tenure_fence.stamp OWNED BY tenure_fence.fences.highest;
-CREATE OR REPLACE FUNCTION tenure_fence.note_change() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  -- Of whichever there is: neither does anything with NULL.
-  PERFORM pg_advisory_xact_lock(hashtextextended(OLD.fence, {LOCK_SEED}));
-  PERFORM pg_advisory_xact_lock(hashtextextended(NEW.fence, {LOCK_SEED}));
-  PERFORM setval('tenure_fence.stamp', 1 + floor(random() * 9007199254740991)::bigint);
-  RETURN NULL;
-END $$;
-DO $$
-BEGIN
-  IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'tenure_fence.fences'::regclass AND tgname = 'note_row') THEN
-    CREATE TRIGGER note_row AFTER INSERT OR UPDATE OR DELETE ON tenure_fence.fences
-      FOR EACH ROW EXECUTE FUNCTION tenure_fence.note_change();
-    CREATE TRIGGER note_truncate AFTER TRUNCATE ON tenure_fence.fences
-      FOR EACH STATEMENT EXECUTE FUNCTION tenure_fence.note_change();
-    ALTER TABLE tenure_fence.fences ENABLE ALWAYS TRIGGER note_row, ENABLE ALWAYS TRIGGER note_truncate;
-  END IF;
-END $$;
-SELECT setval('tenure_fence.stamp', 1 + floor(random() * 9007199254740991)::bigint);
-REVOKE ALL ON SEQUENCE tenure_fence.stamp FROM PUBLIC;
-REVOKE ALL ON FUNCTION tenure_fence.note_change FROM PUBLIC;
-"""  # noqa: S608  (a number of ours)
-
 # With the rights of whoever calls it, and a leader's are not enough. It returns where the fence stood; if that is not what was said,
 # it has changed nothing.
 _REPAIR = f"""
@@ -250,7 +212,7 @@ REVOKE ALL ON FUNCTION tenure_fence.lower_fence FROM PUBLIC;
 # CREATE IF NOT EXISTS and CREATE OR REPLACE are not safe against each other; a lock is.
 SET_UP: Final = (
     f"SELECT pg_advisory_xact_lock({LOCK_SEED});\n"
-    + (_TABLE + _CHANGES + _GUARD + _FINISH + _ADMIT + _CHECK_TOKEN + _REST + _REPAIR).strip()
+    + (_TABLE + _GUARD + _FINISH + _ADMIT + _CHECK_TOKEN + _REST + _REPAIR).strip()
     + "\n"
 )
 
