@@ -83,6 +83,19 @@ def test_a_fenced_commit_in_postgresql_writes_as_many_bytes_of_log_as_one_withou
     assert with_lock > without  # There the row is locked, which is written down. So it would have been seen.
 
 
+def test_a_fence_among_few_is_read_without_going_through_an_index() -> None:
+    with PostgresCluster(options=["autovacuum=off"]) as cluster:
+
+        async def run() -> None:
+            async with PostgresSink(cluster.url) as sink:
+                await sink.seal(FENCE, Token(7))
+
+        asyncio.run(run())
+        plan = cluster.sql("EXPLAIN SELECT highest FROM tenure_fence.fences WHERE fence = 'books'")
+    assert "Seq Scan" in plan
+    assert "Index" not in plan
+
+
 COUNTED = ("Binlog_bytes_written", "Handler_write", "Handler_update", "Handler_delete")
 
 
