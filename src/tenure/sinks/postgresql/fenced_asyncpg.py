@@ -81,6 +81,8 @@ class _Unbegun:
             raise asyncpg.InterfaceError("cannot perform operation: another operation is in progress")
         if self.was_sent:
             raise asyncpg.InFailedSQLTransactionError(_FAILED)
+        if not self.protocol.is_connected():  # Nothing is sent, so nothing has failed.
+            raise asyncpg.InterfaceError("connection is closed")
         self.was_sent = self.is_asked = True
         is_begun = False
         try:
@@ -158,7 +160,7 @@ async def _execute(self: _Lent, query: str, *args: Any, timeout: float | None = 
     raw = self._con
     if raw is None:
         raise used_late()
-    if _IS_KNOWN and not args and not raw._query_loggers and not raw._aborted and raw._protocol.is_connected():  # noqa: SLF001
+    if _IS_KNOWN and not args and not raw._query_loggers and not raw._aborted:  # noqa: SLF001
         return await raw._protocol.query(query, timeout)  # noqa: SLF001  (As asyncpg's would, by way of three others.)
     return await asyncpg.Connection.execute(raw, query, *args, timeout=timeout)
 
@@ -212,15 +214,12 @@ class FencedConnection(asyncpg.Connection):  # type: ignore[misc]
         return _Lent(self)
 
     def committing(self, sql: str) -> Awaitable[Any]:
-        """Return what commits by ``sql``."""
+        """Return what commits by ``sql``. asyncpg knows of no transaction from here on: whatever comes of it, nothing more is nested in it."""
+        self._top_xact = None
         if _IS_KNOWN and not self._query_loggers and not self._aborted and self._protocol.is_connected():
             answer: Awaitable[Any] = self._protocol.query(sql, None)  # As execute() would, by way of four others.
             return answer
         return self.execute(sql)  # type: ignore[no-any-return]
-
-    def left(self) -> None:
-        """Have asyncpg know that the transaction has been committed."""
-        self._top_xact = None
 
     def leave(self) -> bool:
         """Have asyncpg know of no transaction. Returns whether the server may have begun one."""

@@ -75,7 +75,6 @@ class AsyncpgDriver:
             elif ask.turn == "end":
                 if ask.sql != "ROLLBACK":
                     await raw.committing(ask.sql)
-                    raw.left()
                 elif raw.leave():
                     await raw.execute(ask.sql)
             elif ask.parameters:
