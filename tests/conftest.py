@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
+from hypothesis import settings
 
 from tenure.testing.engines import (
     Binary,
@@ -31,6 +32,10 @@ from tenure.testing.engines.binaries import PACKAGES
 from tenure.testing.engines.cluster import Cluster
 from tests.chaos.results import shown
 from tests.sharing import CLUSTERS, TICK_MS, group_of, name_of, shared_by, turn_of
+
+# No example has a time limit: a machine that stands still for a moment is no counterexample.
+settings.register_profile("patient", settings(), deadline=None)
+settings.load_profile("patient")
 
 _MISSING = "ENGINE MISSING: "
 # The newest, which is built, and the oldest that we promise to work with.
