@@ -15,7 +15,8 @@ Blocks of commits take turns in an order that is drawn anew for every round, and
 checkpoint or a busy neighbour does not fall upon one side. All connections are opened anew several times: where the memory of a session's process comes
 to lie is luck, and stays with it. A block is long enough that what a session finds cold, after all others had
 their turn, is a small part of it, and that the system has settled on where client and server run: users' sessions do one kind of work.
-With blocks of 64 commits a single writer's fenced commit read 1.10 to 1.12 where it reads 1.01 to 1.02 with these. Server and client share the machine, so beside how
+With blocks of 64 commits, most of which client and server spend on one processor, a single writer's fenced commit read 1.10 to 1.12 where it reads
+1.01 to 1.02 with these (ADR 0027). Server and client share the machine, so beside how
 long it takes is told how much processor time both spend, which neither other work on the machine nor its disk changes much: the goals are
 about a machine that has nothing else to do. How much a commit writes is
 counted in bytes of the server's log, in further blocks, one after the other: medians again, for the log has entries now and then

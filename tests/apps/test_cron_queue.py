@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.apps.cron.jobs import Job, Key
@@ -232,7 +232,6 @@ def test_a_run_that_was_begun_counts_towards_no_limit_and_is_not_dropped_by_one(
     assert ran == [("a", 1), ("a", 2), ("a", 4), ("a", 5)]
 
 
-@settings(deadline=None)  # A machine may be busy.
 @given(
     st.sampled_from(["wait", "skip", "allow"]),
     st.integers(1, 4),

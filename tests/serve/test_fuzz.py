@@ -40,7 +40,6 @@ def test_no_request_that_can_be_made_is_a_mistake_of_the_sidecar(tmp_path: Path)
         @seed(20261117)
         @settings(
             max_examples=500,
-            deadline=None,
             database=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),

@@ -249,7 +249,7 @@ class Driver:
 
 
 # The same examples every time: a build that fails must fail again. Raise max_examples by hand to look for more.
-@settings(derandomize=True, database=None, deadline=None, max_examples=400)
+@settings(derandomize=True, database=None, max_examples=400)
 @given(RUNS)
 def test_effects_obey_the_rules_whatever_happens(happenings: list[Happening]) -> None:
     driver = Driver()
@@ -258,7 +258,7 @@ def test_effects_obey_the_rules_whatever_happens(happenings: list[Happening]) ->
     assert driver.bodies == sorted(set(driver.bodies)), "rule 3: one token, one body"
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=100)
+@settings(derandomize=True, database=None, max_examples=100)
 @given(RUNS, st.integers(1, 2**62))
 def test_a_clock_that_goes_back_is_refused_and_changes_nothing(happenings: list[Happening], back_ns: int) -> None:
     driver = Driver()
@@ -275,7 +275,7 @@ def _all_of(candidate: Candidate) -> str:
     return repr([(name, getattr(candidate, name, None)) for name in Candidate.__slots__])
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=200)
+@settings(derandomize=True, database=None, max_examples=200)
 @given(RUNS)
 def test_the_same_happenings_give_the_same_effects(happenings: list[Happening]) -> None:
     drivers = [Driver(), Driver()]
@@ -286,7 +286,7 @@ def test_the_same_happenings_give_the_same_effects(happenings: list[Happening]) 
     assert drivers[0].facts == drivers[1].facts
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=200)
+@settings(derandomize=True, database=None, max_examples=200)
 @given(RUNS)
 def test_a_candidate_leads_in_the_end_if_the_store_is_kind(happenings: list[Happening]) -> None:
     driver = Driver()

@@ -176,7 +176,7 @@ class BlocksTheQueue(MemoryEngine):
 
 
 TestEngineInAnyOrderOfEvents = EngineMachine.TestCase
-TestEngineInAnyOrderOfEvents.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestEngineInAnyOrderOfEvents.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,6 @@ def test_a_broken_engine_is_found_by_trying_any_order_of_events(broken: type[Mem
     quick = settings(
         max_examples=1000,
         stateful_step_count=40,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate],

@@ -101,7 +101,7 @@ class Pair:
 
 
 @given(st.lists(deeds, max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_it_answers_like_the_model_engine_whatever_is_asked(story: list[tuple[str, object]]) -> None:
     pair = Pair()
     for deed, subject in story:
@@ -114,7 +114,7 @@ def test_it_answers_like_the_model_engine_whatever_is_asked(story: list[tuple[st
 
 
 @given(st.lists(deeds, max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_office_ends_sooner_than_it_did_without_a_change_of_turnover(story: list[tuple[str, object]]) -> None:
     # A standby that saw the lease end at some instant does not look before, unless this number changes.
     pair = Pair()
@@ -261,7 +261,7 @@ def test_a_standby_is_forgotten_when_it_takes_office_withdraws_or_is_silent_for_
 
 
 @given(st.lists(st.integers(0, Timing.of(ttl=1e-3).recheck_after_ns(1.0)), max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_standby_that_claims_whenever_the_machine_makes_it_is_counted_all_the_time(pauses_ns: list[int]) -> None:
     # Woken in vain now and then, and by itself when the watch was silent. What a claim may be late by is on top.
     sql, now, ttl_ns = engine(), 0, Timing.of(ttl=1e-3).ttl_ns

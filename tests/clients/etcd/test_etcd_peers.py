@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.clients.etcd.client import EtcdClient
@@ -254,7 +254,6 @@ def test_an_address_that_cannot_be_meant_is_told(text: str) -> None:
 FRAMES = st.builds(frame, st.integers(0, 12), st.integers(0, 255), st.integers(0, 7), st.binary(max_size=40))
 
 
-@settings(deadline=None)
 @given(st.lists(FRAMES | st.binary(max_size=30), max_size=8))
 def test_whatever_a_peer_sends_a_call_ends_in_one_of_its_three_ways_or_waits(sent: list[bytes]) -> None:
     async def story() -> None:
